@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from plumbline.judge.answer import ColumnAnswer, listed, short
-from plumbline.judge.column_sets import proposals
-from plumbline.judge.findings import Findings, recommendation_words
+from plumbline.judge.findings import Findings
 from plumbline.judge.first_screen import column_line
 from plumbline.judge.lights import KNOWING_MORE, telling
 from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.remedies import measures_of
 from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import LIGHT_WORDS, ColumnLine, Glance, Light
@@ -312,28 +312,11 @@ def risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
 
 def _measures(findings: Findings) -> tuple[str, ...]:
     """Say what can be done about what was found, with lines for a person's own choice."""
-    plan, columns = findings.summary.agreement.plan, findings.answer.columns
-    measures = []
-    for light, how in (("red", "much"), ("amber", "something")):
-        if told := [one.column for one in columns if one.light == light]:
-            measures.append(f"Leave out the columns that leak {how}: {listed(told)}.")
-    if findings.what_if is not None and findings.what_if.whole.exposed:
-        measures += [f"What if, simulated: {one}" for one in proposals(findings.what_if)]
-    elif measures:
-        measures.append("Find out which of them suffice, and whether coarser ones would do (plumbline whatif).")
-    measures.append(
-        recommendation_words(findings.trials)
-        or "Measure which defence would hold, and what it costs: none was tried (plumbline audit --try-defences)."
+    return (
+        *map(said, measures_of(findings)),
+        f"Other: {BLANK}",
+        f"None; the residual risk is accepted because {BLANK}",
     )
-    if findings.answer.parties[0].light != "green" and plan.training.remedy:
-        measures.append(plan.training.remedy)
-    if findings.predictions.kept:
-        measures.append("Keep the passive parties' parameters secret (a black box: plumbline audit --black-box).")
-    if not plan.is_encrypted and plan.family.spec.trains:
-        measures.append("Train under encryption: this run was in the clear, for study.")
-    if (limit := findings.predictions.limit) is not None and limit.sessions > 1:
-        measures.append("Allow fewer sessions about the same records: each answers them anew (PLUMBLINE_MOST_FORMS).")
-    return (*map(said, measures), f"Other: {BLANK}", f"None; the residual risk is accepted because {BLANK}")
 
 
 def versions_words(facts: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ from plumbline.judge.federation_part import FLOOR, HEADLINE, at
 from plumbline.judge.findings import Findings, recommendation_words, recommended
 from plumbline.judge.first_screen import column_line
 from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.remedies import measures_of
 from plumbline.judge.summary import RunSummary, assumptions, calibration_words, expectations, seen_words
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.variant_results import headings_of, rows_of, then_how
@@ -297,6 +298,7 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "cheapest": recommended(findings.trials),
         "recommendation": recommendation_words(findings.trials),
         "not_run": sum(not one.was_run for one in findings.trials),
+        "measures": measures_of(findings),
         "then_how": then_how(findings.variants),
         "beside": rows_of(findings.variants) if findings.variants else [],
         "beside_headings": headings_of(findings.variants),
