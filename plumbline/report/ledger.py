@@ -63,12 +63,11 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
         "sums": (f"{equations} sums of the first layer", "these sums"),
         "leaves": (f"which leaf of each of {plan.epochs} trees is reached", "these leaves"),
     }[answers]
-    scores = f"{answer} for each record{after}"
     known = "parameters as disclosed" if disclosed else "no parameters"
     how = "in the clear" if agreement.serving.tells_owners else "uniform by itself"
     yield LedgerRow(
         party=active.name,
-        received=f"{scores}; {known}",
+        received=f"{answer} for each record{after}; {known}",
         about=f"{names}'s features of one record",
         equations=equations,
         unknowns=unknowns,

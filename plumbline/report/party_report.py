@@ -215,11 +215,6 @@ def _active_words(view: PartyView) -> str:
 
 def _passive_words(view: PartyView) -> str:
     active, features = view.agreement.active.name, len(view.told) or view.agreement.party(view.party).feature_count
-    if view.agreement.plan.family.spec.answers == "leaves":
-        return (
-            f"{view.party} tells {active} no parameters, and which rows go left at each split of its "
-            f"{counted(features, 'feature')}: after some trees, in which bin each record is."
-        )
     if not view.record.discloses:
         return (
             f"{view.party} tells {active} no parameters: each score depends on {counted(features, 'feature')} of "
