@@ -53,7 +53,7 @@ def test_what_is_lost_by_a_kill_is_what_was_in_flight(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_sweep_ends_in_a_sentence_and_what_is_done_stays(workers: int, tmp_path: Path) -> None:
     (tmp_path / "grid.toml").write_text(
-        'data = ["digits"]\nattacks = ["half_star", "rcc2"]\nrecords = 300\n[split]\nd = [20, 30, 40]\n'
+        f'data = ["digits"]\nattacks = ["half_star", "rcc2"]\nrecords = 300\n[split]\nd = {list(range(20, 60))}\n'
     )
     store = tmp_path / "cells"
     command = ["plumbline", "sweep", "grid.toml", "--store", str(store), "--workers", str(workers)]

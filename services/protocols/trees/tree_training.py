@@ -37,6 +37,9 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         {"residuals", "labelled_residuals", "hidden", "answers", "updates", "parameters"}
     )
     summary: ClassVar[str] = "Boosted trees: the label party reads sums of bins, and all see which rows go where."
+    remedy: ClassVar[str] = (
+        "Grow trees on the label party's own columns first, which nobody hears of (own_trees of the learner's options)."
+    )
     unsimulated: ClassVar[str] = "trees ask for other sums than batches of residuals, and none are grown in one place"
 
     def check(self, plan: TrainingPlan) -> None:
@@ -137,8 +140,8 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         if party.name == active:
             warning = (
                 f"{others} could learn labels of {active}'s records: they are told which rows go left at every split "
-                f"of {learner.n_estimators} trees, and rows of a leaf tend to have one label, which a few known labels "
-                f"name. No cipher hides it. {_LESS}"
+                f"of {learner.n_estimators} trees, and rows of a leaf tend to have one label, and trees "
+                f"agree along the direction of labels. No cipher hides it. {self.remedy} {_LESS}"
             )
         else:
             warning = (
@@ -190,7 +193,7 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
                     f"{active}'s labels",
                     trees,
                     1,
-                    "From the first tree on, with a few labels known: rows of a leaf tend to have one label.",
+                    "From the third tree on, with no label known: trees agree along the direction of labels.",
                     True,
                 ),
                 Exposure(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from scipy.special import expit
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import log_loss
@@ -190,6 +189,9 @@ class BoostedSoFar:
 
 def validation_loss(margins: FloatArray, labels: IntArray) -> float:
     """Compute the mean log loss of margins, (n,)."""
+    # Services start without it.
+    from scipy.special import expit
+
     ones = expit(margins)
     return log_loss(np.column_stack([1 - ones, ones]), labels)
 

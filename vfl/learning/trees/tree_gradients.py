@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from vfl.arrays import FloatArray, IntArray
 
@@ -30,6 +29,9 @@ class Gradients:
             >>> Gradients.of(np.array([0.0, 0.0]), np.array([0, 1]), unit=16).values.tolist()
             [[8, 4], [-8, 4]]
         """
+        # Services start without it.
+        from scipy.special import expit
+
         probabilities = expit(margins)
         first = np.rint((probabilities - labels) * unit)
         second = np.maximum(1, np.rint(probabilities * (1 - probabilities) * unit))
