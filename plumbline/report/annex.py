@@ -159,9 +159,9 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
     )
 
 
-def said(words: str) -> str:
+def said(sentence: str) -> str:
     """Write a sentence as a document may have it."""
-    return escaped(words, _MOST_SAID)
+    return escaped(sentence, _MOST_SAID)
 
 
 def some_sentences(sentences: Sequence[str], most: int) -> tuple[str, ...]:
@@ -210,12 +210,12 @@ def _own_columns(folder: RunFolder, party: str) -> str:
 
 
 def _passive_columns(findings: Findings, party: str) -> str:
-    own = [one for one in findings.answer.columns if one.party == party]
-    words = [counted(len(own), "column")] if own else []
+    columns = [one for one in findings.answer.columns if one.party == party]
+    parts = [counted(len(columns), "column")] if columns else []
     for role in ("sensitive", "public"):
-        if some := [one.column for one in own if one.role == role]:
-            words.append(f"{role}: {listed(some)}")
-    return "; ".join(words)
+        if names := [one.column for one in columns if one.role == role]:
+            parts.append(f"{role}: {listed(names)}")
+    return "; ".join(parts)
 
 
 def _protocol(findings: Findings) -> tuple[str, ...]:
@@ -250,8 +250,8 @@ def _attacks(findings: Findings, most: int) -> Iterator[str]:
     every: list[AttackFinding | TrainingFinding] = [*predictions, *findings.training]
     if failed := [one.attack for one in every if one.status == FAILED]:
         yield f"Failed, so that what they would tell is unknown: {listed(failed, most)}."
-    if others := [one.attack for one in every if one.status not in (DONE, FAILED)]:
-        yield f"Not applicable to this session: {listed(others, most)}."
+    if not_applicable := [one.attack for one in every if one.status not in (DONE, FAILED)]:
+        yield f"Not applicable to this session: {listed(not_applicable, most)}."
 
 
 def _matrix(glance: Glance) -> Grid:
@@ -299,15 +299,15 @@ def _not_measured(findings: Findings, most: int) -> tuple[str, ...]:
 
 def risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
     """Propose a likelihood and a severity for what is at stake, at most so many rows."""
-    shown = [
+    grid_rows = [
         Row((short(one.stake), LIGHT_WORDS[one.light], one.likelihood, one.severity, ""), one.light) for one in rows
     ]
     headings = ("At stake", "Verdict", "Likelihood", "Severity", "Confirmed or changed to")
     more = len(rows) - most
-    left = (f"{counted(more, 'more row')} stand{'s' if more == 1 else ''} in the report.",) if more > 0 else ()
-    grid = Grid(headings, tuple(shown[:most]), (26, 18, 18, 14, 24), lit=1)
-    told = tuple(said(f"{one.stake[0].upper()}{one.stake[1:]}: {one.words}") for one in rows[:most])
-    return Section("7  Residual risk, as proposed", points=(*told, *left), grid=grid, note=RULE)
+    rest = (f"{counted(more, 'more row')} stand{'s' if more == 1 else ''} in the report.",) if more > 0 else ()
+    grid = Grid(headings, tuple(grid_rows[:most]), (26, 18, 18, 14, 24), lit=1)
+    sentences = tuple(said(f"{one.stake[0].upper()}{one.stake[1:]}: {one.words}") for one in rows[:most])
+    return Section("7  Residual risk, as proposed", points=(*sentences, *rest), grid=grid, note=RULE)
 
 
 def _measures(findings: Findings) -> tuple[str, ...]:
@@ -322,9 +322,9 @@ def _measures(findings: Findings) -> tuple[str, ...]:
 def versions_words(facts: Mapping[str, Any]) -> str:
     """Say what ran, and how its results are written again."""
     versions = facts.get("versions", {})
-    told = ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown"
+    releases = ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown"
     again = "`plumbline report` writes results and report again from the run's folder. SHA-256 of its files:"
-    return f"{said(told)}. {again}"
+    return f"{said(releases)}. {again}"
 
 
 def hashes_grid(hashes: Mapping[str, str]) -> Grid:

@@ -113,12 +113,12 @@ def _docx(annex: Annex, size: float) -> bytes:
 
 def _add_section(document: "Document", section: Section, *, starts_page: bool) -> None:
     document.add_heading(section.title, 1).paragraph_format.page_break_before = starts_page
-    for words in section.paragraphs:
-        document.add_paragraph(words)
-    for words in section.points:
-        document.add_paragraph(words, "List Bullet")
-    for words in section.choices:
-        document.add_paragraph(f"\N{BALLOT BOX} {words}")
+    for line in section.paragraphs:
+        document.add_paragraph(line)
+    for line in section.points:
+        document.add_paragraph(line, "List Bullet")
+    for line in section.choices:
+        document.add_paragraph(f"\N{BALLOT BOX} {line}")
     if section.grid is not None:
         _add_grid(document, section.grid, section.grid.headings)
     if section.note:
@@ -129,11 +129,11 @@ def _add_grid(document: "Document", grid: Grid | None, headings: tuple[str, ...]
     """Add a table; without rows of its own, one to write into, a line for each of ``firsts``."""
     rows = [one.cells for one in grid.rows] if grid else [(first, *[""] * (len(headings) - 1)) for first in firsts]
     table = document.add_table(1, len(headings), "Table Grid")
-    for cell, words in zip(table.rows[0].cells, headings, strict=True):
-        cell.paragraphs[0].add_run(words).bold = True
+    for cell, text in zip(table.rows[0].cells, headings, strict=True):
+        cell.paragraphs[0].add_run(text).bold = True
     for cells in rows:
-        for cell, words in zip(table.add_row().cells, cells, strict=True):
-            cell.text = words
+        for cell, text in zip(table.add_row().cells, cells, strict=True):
+            cell.text = text
     if grid is None:
         return
     width = sum(column.width for column in table.columns)

@@ -306,12 +306,12 @@ def _merged(values: FloatArray, order: Sequence[int]) -> IntArray:
 def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart | None:
     if not len(evidence.truth):
         return None
-    shown = evidence.sample(POINTS)
+    sample = evidence.sample(POINTS)
     return scatter(
         "True against estimated",
         evidence.unit,
-        evidence.truth[shown],
-        estimate[shown],
+        evidence.truth[sample],
+        estimate[sample],
         guess=float(evidence.truth.mean()),
         values=_values(evidence),
     )
@@ -331,14 +331,14 @@ def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion | No
 
 def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Chart | None, str]:
     """Draw one bar per attack, the least error first, with a note; the line is the best guess without a score."""
-    shown = sorted(
+    ranking = sorted(
         ((evidence.error(evidence.estimates[one.attack]), one) for one in done if one.attack in evidence.estimates),
         key=lambda pair: pair[0],
     )
-    if not len(evidence.truth) or not shown:
+    if not len(evidence.truth) or not ranking:
         return None, ""
     headline = evidence.answer.headline
-    guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), shown[-1][0]
+    guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), ranking[-1][0]
     end = max(min(largest, 2 * guess) if guess > 0 else largest, guess, 1e-12)
     rows = [
         Amount(
@@ -347,12 +347,12 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
             error,
             "leak" if error < guess else "harmless",
         )
-        for error, one in shown
+        for error, one in ranking
     ]
     title = f"By attack: {'named wrong' if evidence.is_category else 'typical error'}"
     chart = amounts(title, rows, end=end, guess=guess, guess_words=f"guessed anyway: {error_words(evidence, guess)}")
     notes = ["Bars end at twice the guess."] if largest > end else []
-    if any(knows_more(one, headline) for _, one in shown):
+    if any(knows_more(one, headline) for _, one in ranking):
         notes.append(f"*: knows more beforehand than level {headline}.")
     return chart, " ".join(notes)
 

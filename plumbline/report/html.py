@@ -42,7 +42,7 @@ def environment(*packages: str) -> Environment:
     ``asset(name)`` within a template reads a style sheet or script that stands beside them.
     """
     loader = ChoiceLoader([PackageLoader(package) for package in (*packages, "plumbline")])
-    made = Environment(
+    templates = Environment(
         loader=loader,
         autoescape=select_autoescape(default=True),
         trim_blocks=True,
@@ -51,13 +51,13 @@ def environment(*packages: str) -> Environment:
     )
 
     def asset(name: str) -> Asset:
-        text = loader.get_source(made, name)[0]
+        text = loader.get_source(templates, name)[0]
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
 
-    made.globals["asset"] = asset
-    made.filters |= {"cut": cut, "percent": percent, "hundredths": hundredths, "seconds": seconds}
-    return made
+    templates.globals["asset"] = asset
+    templates.filters |= {"cut": cut, "percent": percent, "hundredths": hundredths, "seconds": seconds}
+    return templates
 
 
 _ENVIRONMENT = environment()

@@ -63,11 +63,11 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
         "sums": (f"{equations} sums of the first layer", "these sums"),
         "leaves": (f"which leaf of each of {plan.epochs} trees is reached", "these leaves"),
     }[answers]
-    known = "parameters as disclosed" if disclosed else "no parameters"
+    parameters = "parameters as disclosed" if disclosed else "no parameters"
     how = "in the clear" if agreement.serving.tells_owners else "uniform by itself"
     yield LedgerRow(
         party=active.name,
-        received=f"{answer} for each record{after}; {known}",
+        received=f"{answer} for each record{after}; {parameters}",
         about=f"{names}'s features of one record",
         equations=equations,
         unknowns=unknowns,

@@ -72,9 +72,9 @@ class RankedRow:
     def anyway(self) -> str:
         """How far off a guess and the best attack are, in the column's units, and what else is told."""
         line = self.line
-        told = f"{line.guess} \N{RIGHTWARDS ARROW} {line.attack}" if line.attack else f"{line.guess} by guessing"
+        errors = f"{line.guess} \N{RIGHTWARDS ARROW} {line.attack}" if line.attack else f"{line.guess} by guessing"
         alone = f"after one session alone the share is {line.alone}" if line.alone else ""
-        return "; ".join(filter(None, (told, *line.more, alone)))
+        return "; ".join(filter(None, (errors, *line.more, alone)))
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def ranked_row(column: ColumnAnswer, party: str, number: int, level: Level | Non
     """Write a column as a row of a ranking; ``number``: of its card."""
     line = column_line(column, party, level)
     part = at(column.levels, level or column.headline).part
-    told = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
-    bar = share_bar(f"{column.column}: {told}", part, "leak" if line.is_exposed else "harmless")
+    share = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
+    bar = share_bar(f"{column.column}: {share}", part, "leak" if line.is_exposed else "harmless")
     return RankedRow(line, number, bar)
 
 
@@ -128,17 +128,17 @@ def labels_by_epoch(training: Sequence[TrainingFinding]) -> list[Chart]:
         return []
     last = max(2, *(len(one.so_far) for one in followed))
     guess = max((1 - at(one.levels).e0 for one in followed if one.levels), default=None)
-    told, right = list[Series](), list[Series]()
-    for number, one in enumerate(followed, start=1):
-        name, shares = f"{one.attack} by {one.party}", one.told_so_far or one.so_far
-        told.append(Series(name, tuple(map(float, range(1, len(shares) + 1))), shares, f"s{number}"))
+    shares_told, right = list[Series](), list[Series]()
+    for number, finding in enumerate(followed, start=1):
+        name, shares = f"{finding.attack} by {finding.party}", finding.told_so_far or finding.so_far
+        shares_told.append(Series(name, tuple(map(float, range(1, len(shares) + 1))), shares, f"s{number}"))
         epochs = [epoch for epoch, share in enumerate(shares) if share]
-        of_told = tuple(one.so_far[epoch] / shares[epoch] for epoch in epochs)
+        of_told = tuple(finding.so_far[epoch] / shares[epoch] for epoch in epochs)
         if epochs:
             right.append(Series(name, tuple(epoch + 1.0 for epoch in epochs), of_told, f"s{number}"))
     if right and guess is not None:
         right.append(Series("guessing the most frequent class", (1.0, float(last)), (guess, guess), "guess"))
-    titles = {"Labels told so far, by epoch": told, "Of those told, right": right}
+    titles = {"Labels told so far, by epoch": shares_told, "Of those told, right": right}
     across, upward = Axis(1, last, "epoch", WHOLE), Axis(0, 1, values=PERCENT)
     return [lines(title, series, across, upward, height=150) for title, series in titles.items() if series]
 
@@ -229,10 +229,10 @@ def _curves(labels: IntArray, scores: FloatArray, names: Sequence[str]) -> list[
     if scores.shape[1] == 2:
         return [_curve("the model's own scores", labels == 1, scores[:, 1], 1)]
     frequency = np.bincount(labels, minlength=scores.shape[1])
-    shown = [
+    classes = [
         int(one) for one in np.argsort(-frequency, kind="stable")[:_MOST_CURVES] if 0 < frequency[one] < len(labels)
     ]
-    return [_curve(names[one], labels == one, scores[:, one], number) for number, one in enumerate(shown, start=1)]
+    return [_curve(names[one], labels == one, scores[:, one], number) for number, one in enumerate(classes, start=1)]
 
 
 def _curve(name: str, positive: FloatArray | IntArray, scores: FloatArray, number: int) -> Series:
@@ -241,8 +241,8 @@ def _curve(name: str, positive: FloatArray | IntArray, scores: FloatArray, numbe
     false, true, _ = roc_curve(positive, scores)
     # What a screen can show: equal steps along the curve keep its corners.
     length = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(false)) + np.abs(np.diff(true)))])
-    kept = np.unique(np.searchsorted(length, np.linspace(0, length[-1], _POINTS)))
-    return Series(name, tuple(map(float, false[kept])), tuple(map(float, true[kept])), f"s{number}")
+    corners = np.unique(np.searchsorted(length, np.linspace(0, length[-1], _POINTS)))
+    return Series(name, tuple(map(float, false[corners])), tuple(map(float, true[corners])), f"s{number}")
 
 
 def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, float]]:
@@ -252,14 +252,14 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
         if finding.kind != "labels" or not finding.is_scored:
             continue
         place = folder.malicious if finding.has_own_session else folder
-        found = place.found_labels(finding.party, finding.attack)
-        rows = found.judged_rows
-        rows = rows[found.labels[rows] >= 0]
+        estimate = place.found_labels(finding.party, finding.attack)
+        rows = estimate.judged_rows
+        rows = rows[estimate.labels[rows] >= 0]
         # Read here: a run without attacks has none.
         positive = folder.labels()[rows] == 1
         if not positive.any() or positive.all():
             continue
-        named = found.labels[rows] == 1
+        named = estimate.labels[rows] == 1
         name = f"{finding.attack} by {finding.party}" if several else finding.attack
         points.append((name, float(named[~positive].mean()), float(named[positive].mean())))
     return points

@@ -183,8 +183,8 @@ def _claims(folder: RunFolder) -> list[Claim]:
     ]
 
 
-def _mean_distance(one: np.ndarray | None, other: np.ndarray | None) -> float | None:
-    return None if one is None or other is None else float(np.abs(other - one).mean())
+def _mean_distance(estimate: np.ndarray | None, other: np.ndarray | None) -> float | None:
+    return None if estimate is None or other is None else float(np.abs(other - estimate).mean())
 
 
 def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement: Agreement) -> PartyView:
@@ -192,25 +192,25 @@ def _passive_view(folder: RunFolder, party: str, record: PartyRecord, agreement:
     spec = agreement.plan.family.spec
     if not (spec.part is LinearPart or spec.answers == "sums") or not agreement.serving.tells_owners:
         return view
-    own = folder.weights(party)
-    space = row_space(equations(unit_rows(own.weights) if spec.answers == "sums" else class_rows(own.weights)))
+    block = folder.weights(party)
+    space = row_space(equations(unit_rows(block.weights) if spec.answers == "sums" else class_rows(block.weights)))
     shares = (space.basis**2).sum(axis=1)
-    told = [ToldFeature(str(name), float(share)) for name, share in zip(own.features, shares, strict=True)]
-    return replace(view, told=tuple(sorted(told, key=lambda one: -one.share)), known_directions=space.rank)
+    features = [ToldFeature(str(name), float(share)) for name, share in zip(block.features, shares, strict=True)]
+    return replace(view, told=tuple(sorted(features, key=lambda one: -one.share)), known_directions=space.rank)
 
 
 def _active_words(view: PartyView) -> str:
-    words = f"{view.party} trained with {view.others} on {counted(view.agreement.training_rows, 'record')}"
+    sentence = f"{view.party} trained with {view.others} on {counted(view.agreement.training_rows, 'record')}"
     if view.quality is not None:
         tested = counted(view.quality.test_rows, "test record")
-        words += f", and the model labels {percent(view.quality.accuracy, 1)} of {tested} right"
+        sentence += f", and the model labels {percent(view.quality.accuracy, 1)} of {tested} right"
     sharpest = min((one for one in view.claims if one.width is not None), key=lambda one: one.width or 0, default=None)
     if sharpest is not None:
-        words += (
+        sentence += (
             f". Its attack {sharpest.outcome.attack} claims to know a value of another party's to within "
             f"{sharpest.width:.2f} of a range of 1, in nine of ten cases; only an auditor can say whether it does"
         )
-    return f"{words}."
+    return f"{sentence}."
 
 
 def _passive_words(view: PartyView) -> str:

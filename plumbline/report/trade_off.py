@@ -23,8 +23,10 @@ def trade_off(found: WhatIf) -> Chart | None:
     across, upward = Axis(0, 1, "largest part of a column", values=PERCENT), Axis(low, high, "AUC of the test records")
     field = frame(WIDTH, _HEIGHT, across, upward)
 
-    def dot(one: ColumnSet, style: str) -> Trace:
-        return Trace(((field.x(one.part), field.y(one.auc)),), style, change_words(found.whole, one), True)
+    def dot(column_set: ColumnSet, style: str) -> Trace:
+        return Trace(
+            ((field.x(column_set.part), field.y(column_set.auc)),), style, change_words(found.whole, column_set), True
+        )
 
     marks: list[Mark] = list(field.marks)
     line = [one for one in found.frontier if math.isfinite(one.auc)]
@@ -38,5 +40,5 @@ def trade_off(found: WhatIf) -> Chart | None:
     key += [("s1", "one column after another left out")] if line else []
     key += [("found point", "chosen")] if found.chosen else []
     key += [("s2 point", "its federation, as it was run")] if found.confirmed else []
-    told = "; ".join(f"{one.title}: {percent(one.part)}, AUC {one.auc:.3f}" for one in line or sets)
-    return Chart("AUC against what leaks", f"{told}.", WIDTH, _HEIGHT, tuple(marks), tuple(key))
+    summary = "; ".join(f"{one.title}: {percent(one.part)}, AUC {one.auc:.3f}" for one in line or sets)
+    return Chart("AUC against what leaks", f"{summary}.", WIDTH, _HEIGHT, tuple(marks), tuple(key))
