@@ -57,8 +57,8 @@ def judge_received(
     from plumbline.received.judging import judge
 
     options = {"runs": Path(options.pop("runs", "runs")), **options}
-    given = dict(zip(PARTS, (own, "" if received is None else received, secret), strict=True))
+    tables = dict(zip(PARTS, (own, "" if received is None else received, secret), strict=True))
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
-        files, _ = files_of(given, Path(scratch), id)
+        files, _ = files_of(tables, Path(scratch), id)
         request = JudgeRequest.of(*files, known=known, id_column=id, **options)
         return judge(request, Console())[1]

@@ -31,22 +31,22 @@ def doubts(table: TypedTable, columns: Sequence[ReceivedColumn]) -> Iterator[str
         table: what was received.
         columns: what its columns are.
     """
-    for one in columns:
-        if one.kind not in SCORES:
+    for column in columns:
+        if column.kind not in SCORES:
             continue
-        values: FloatArray = table.frame[one.name].dropna().to_numpy(np.float64)
+        values: FloatArray = table.frame[column.name].dropna().to_numpy(np.float64)
         distinct = len(np.unique(values))
         if len(values) < _LEAST_ROWS or distinct < 2:
             continue
         low, high = (float((values == end).mean()) for end in (values.min(), values.max()))
         if distinct <= _BINNED:
             yield (
-                f"{quoted(one.name)} has {counted(distinct, 'value')} in {len(values):,} rows: was it binned? Finer "
+                f"{quoted(column.name)} has {counted(distinct, 'value')} in {len(values):,} rows: was it binned? Finer "
                 "scores of the same model would tell more. It is read as numbers; --kind COLUMN=category reads names."
             )
         elif max(low, high) >= _CLIPPED:
             end = "largest" if high >= low else "smallest"
             yield (
-                f"{percent(max(low, high))} of {quoted(one.name)} have its {end} value: was it clipped? Unclipped, it "
-                "would tell more of these records."
+                f"{percent(max(low, high))} of {quoted(column.name)} have its {end} value: was it clipped? Unclipped, "
+                "it would tell more of these records."
             )

@@ -100,21 +100,21 @@ class Before:
     @property
     def sentences(self) -> list[str]:
         """Say what follows for who sends."""
-        told, least = [], min(self.without, key=_told, default=None)
+        advice, least = [], min(self.without, key=_told, default=None)
         if least is not None and _told(least) < _told(self.whole) - WITHIN_PART:
-            told.append(f"Least is told {least.title}: {least.row[1]} in place of {self.whole.row[1]}.")
+            advice.append(f"Least is told {least.title}: {least.row[1]} in place of {self.whole.row[1]}.")
         elif least is not None:
-            told.append("No sent column tells most by itself: without any of them, others tell nearly as much.")
+            advice.append("No sent column tells most by itself: without any of them, others tell nearly as much.")
         tried = (*self.without, *self.frontier, *self.coarser)
         if closed := [one for one in tried if not one.exposed]:
             best = max(closed, key=lambda one: one.kept)
-            told.append(
+            advice.append(
                 f"No column is shown to lose a tenth where this is sent: {best.title}; {best.row[3]} is left of it."
             )
         elif self.whole.exposed and tried:
             best = min(tried, key=_told)
-            told.append(f"Nothing that was tried closes it; least is told {best.title}: {best.row[1]}.")
-        return [*told, f"Judged by {counted(self.records, 'record')}, without a shuffled copy: compare, don't cite."]
+            advice.append(f"Nothing that was tried closes it; least is told {best.title}: {best.row[1]}.")
+        return [*advice, f"Judged by {counted(self.records, 'record')}, without a shuffled copy: compare, don't cite."]
 
     def chart(self) -> Chart:
         """Draw what is left of what is sent against the largest part that it tells."""
@@ -130,8 +130,8 @@ class Before:
             for title in (": ".join(one.row[:2]),)
         ]
         key = (("dot", "columns left out"), ("s1 point", "every column coarser"))
-        told = "; ".join(f"{one.row[0]}: {one.row[1]}, {one.row[3]} left" for one in sets)
-        return Chart("What is left against what is told", f"{told}.", WIDTH, _HEIGHT, (*field.marks, *dots), key)
+        summary = "; ".join(f"{one.row[0]}: {one.row[1]}, {one.row[3]} left" for one in sets)
+        return Chart("What is left against what is told", f"{summary}.", WIDTH, _HEIGHT, (*field.marks, *dots), key)
 
 
 def sets_of(columns: int) -> int:
@@ -140,8 +140,8 @@ def sets_of(columns: int) -> int:
     return 1 + parts + parts.bit_length() + len(WAYS)
 
 
-def _told(one: SentSet) -> float:
-    return one.part or 0.0
+def _told(sent_set: SentSet) -> float:
+    return sent_set.part or 0.0
 
 
 def weigh(records: ReceivedRecords, facts: JudgeFacts, seed: int) -> Before:
@@ -153,21 +153,21 @@ def weigh(records: ReceivedRecords, facts: JudgeFacts, seed: int) -> Before:
         seed: draws noise, and the records that sets are judged by.
     """
     draw = np.random.default_rng([seed, len(records.columns)])
-    judged = np.sort(draw.permutation(records.judged)[:MOST_JUDGED])
+    sample = np.sort(draw.permutation(records.judged)[:MOST_JUDGED])
     sent = sent_numbers(records.table.frame, records.columns)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         folder = RunFolder(Path(scratch))
         records.write(folder)
-        truth = Truth(folder, [SECRET], Estimates(judged, {}, records.known))
+        truth = Truth(folder, [SECRET], Estimates(sample, {}, records.known))
         measure = partial(_measured, _Bench(folder, truth, tuple(guesses(truth)), records, facts, sent))
         parts = np.array_split(np.arange(len(sent)), min(MOST_LEFT_OUT, len(sent)))
         blocks = [tuple(list(sent)[at] for at in part) for part in parts]
 
         def less(names: tuple[str, ...]) -> SentSet:
-            left = {name: one for name, one in sent.items() if name not in names}
-            return measure(f"without {listed(list(names))}", left)
+            remainder = {name: one for name, one in sent.items() if name not in names}
+            return measure(f"without {listed(list(names))}", remainder)
 
-        whole = measure("all of it", sent)
+        everything = measure("all of it", sent)
         without = [less(block) for block in blocks] if len(blocks) > 1 else []
         order = [block for _, block in sorted(zip(map(_told, without), blocks, strict=False), key=lambda one: one[0])]
         steps = [2**power for power in range(1, len(order).bit_length()) if 2**power < len(order)]
@@ -177,7 +177,7 @@ def weigh(records: ReceivedRecords, facts: JudgeFacts, seed: int) -> Before:
             measure(words, {name: coarser(one, by_name[name], way, draw) for name, one in sent.items()})
             for way, words in WAYS.items()
         ]
-    return Before(whole, tuple(without), tuple(ever_less), tuple(versions), len(judged))
+    return Before(everything, tuple(without), tuple(ever_less), tuple(versions), len(sample))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +204,9 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
         scores=scores_of(table, columns, rows),
     )
     outcomes = mounted(bench.folder, bench.truth, sending, (0, rows))
-    found = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)
-    found = replace(found, sources=tuple(replace(one, headline=KNOWING) for one in found.sources))
-    answers = received_answer(bench.facts, found, ()).columns
+    findings = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)
+    findings = replace(findings, sources=tuple(replace(one, headline=KNOWING) for one in findings.sources))
+    answers = received_answer(bench.facts, findings, ()).columns
     parts = {one.column: part.mean for one in answers if (part := at(one.levels, KNOWING).part) is not None}
     largest = max(parts, key=lambda name: parts[name], default="")
     share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in records.columns]
@@ -214,14 +214,14 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
     return SentSet(title, parts.get(largest), largest, exposed, len(answers), round(float(np.mean(share)), 6))
 
 
-def write_before(run: Path, found: Before) -> None:
+def write_before(run: Path, before: Before) -> None:
     """Write it beside a run's results."""
-    write_durably(run / "before.json", json.dumps(asdict(found), indent=1).encode())
+    write_durably(run / "before.json", json.dumps(asdict(before), indent=1).encode())
 
 
 def read_before(run: Path) -> Before | None:
     """Read it from a run's folder; None where nobody asked. Raises RunFolderError for a broken file."""
     if not os.path.lexists(path := run / "before.json"):
         return None
-    found: Before = parsed(Before, read_json(path), path)
-    return found
+    before: Before = parsed(Before, read_json(path), path)
+    return before

@@ -36,22 +36,24 @@ def coarser(values: FloatArray, column: ReceivedColumn, way: str, draw: np.rando
         draw: draws noise.
     """
     there = np.isfinite(values)
-    some = values[there]
-    if way in COARSENINGS and len(some):
+    cells = values[there]
+    if way in COARSENINGS and len(cells):
         plan = ColumnPlan("sent", "", "number", "", coarsening=next(one for one in COARSENINGS if one == way))
-        some = coarsened(some[:, None], np.arange(len(some)), [EncodedColumn("sent", "sent", "number")], [plan])[:, 0]
-    elif way == "ends10" and column.kind != "category" and len(some):
-        some = np.clip(some, *np.quantile(some, [0.1, 0.9]))
-    elif way.startswith("noise") and len(some):
+        cells = coarsened(cells[:, None], np.arange(len(cells)), [EncodedColumn("sent", "sent", "number")], [plan])[
+            :, 0
+        ]
+    elif way == "ends10" and column.kind != "category" and len(cells):
+        cells = np.clip(cells, *np.quantile(cells, [0.1, 0.9]))
+    elif way.startswith("noise") and len(cells):
         share = int(way.removeprefix("noise")) / 100
         if column.kind == "category":
-            some = np.where(draw.random(len(some)) < share, draw.permutation(some), some)
+            cells = np.where(draw.random(len(cells)) < share, draw.permutation(cells), cells)
         else:
-            some = some + share * some.std() * draw.standard_normal(len(some))
-            some = np.clip(some, 0.0, 1.0) if column.kind == "probability" else some
-    made = values.copy()
-    made[there] = some
-    return made
+            cells = cells + share * cells.std() * draw.standard_normal(len(cells))
+            cells = np.clip(cells, 0.0, 1.0) if column.kind == "probability" else cells
+    result = values.copy()
+    result[there] = cells
+    return result
 
 
 def kept(before: FloatArray, after: FloatArray, column: ReceivedColumn) -> float:
@@ -63,8 +65,8 @@ def kept(before: FloatArray, after: FloatArray, column: ReceivedColumn) -> float
     old, new = before[there], after[there]
     if column.kind != "category":
         return 0.0 if not (np.ptp(old) and np.ptp(new)) else float(np.corrcoef(old, new)[0, 1] ** 2)
-    whole = _entropy(old[:, None])
-    return (whole + _entropy(new[:, None]) - _entropy(np.column_stack([old, new]))) / whole if whole else 0.0
+    entropy = _entropy(old[:, None])
+    return (entropy + _entropy(new[:, None]) - _entropy(np.column_stack([old, new]))) / entropy if entropy else 0.0
 
 
 def _entropy(values: FloatArray) -> float:
@@ -74,9 +76,9 @@ def _entropy(values: FloatArray) -> float:
 
 def sent_numbers(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn]) -> dict[str, FloatArray]:
     """Read columns as numbers, (n,) each: categories of text by their codes, NaN for gaps."""
-    read = dict[str, FloatArray]()
-    for one in columns:
-        cells = frame[one.name]
+    numbers = dict[str, FloatArray]()
+    for column in columns:
+        cells = frame[column.name]
         codes = cells.cat.codes.to_numpy() if cells.dtype == "category" else None
-        read[one.name] = cells.to_numpy(np.float64) if codes is None else np.where(codes < 0, np.nan, codes * 1.0)
-    return read
+        numbers[column.name] = cells.to_numpy(np.float64) if codes is None else np.where(codes < 0, np.nan, codes * 1.0)
+    return numbers

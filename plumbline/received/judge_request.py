@@ -113,10 +113,10 @@ class JudgedTables(TableOptions):
 
     def settings_of(self, part: str, file: str) -> dict[str, Any]:
         """List the settings that one table is read by."""
-        asked = {name: "".join(self._meant(name, part)[-1:]) for name in ("encoding", "sheet")}
+        choices = {name: "".join(self._meant(name, part)[-1:]) for name in ("encoding", "sheet")}
         more = {"missing": self._meant("missing", part), "ignore_in_ids": self.ignore_in_ids}
-        said = {name: value for name, value in {**asked, **more}.items() if value}
-        return {"data": file, "id_column": self.id_column, **said}
+        settings = {name: value for name, value in {**choices, **more}.items() if value}
+        return {"data": file, "id_column": self.id_column, **settings}
 
 
 @dataclass(frozen=True)
@@ -153,17 +153,17 @@ class JudgeRequest:
 
         Raises ValueError for one that can't be, or that there isn't.
         """
-        known = {*OPTIONS, "verbosity"}
-        if unknown := sorted(set(options) - known):
-            meant = did_you_mean(unknown[0], known)
+        option_names = {*OPTIONS, "verbosity"}
+        if unknown := sorted(set(options) - option_names):
+            meant = did_you_mean(unknown[0], option_names)
             raise ValueError(f"A judge has no option {unknown[0]!r}.{meant} See `plumbline judge --help`.")
         options = {name: OPTIONS[name].read(value) if name in OPTIONS else value for name, value in options.items()}
         tables, mine, output = (
             {one.name: options[one.name] for one in fields(kind) if one.name in options}
             for kind in (JudgedTables, cls, OutputOptions)
         )
-        judged = JudgedTables(active=own, passive=(received, secret), **tables)
-        return cls(judged, **mine, output=OutputOptions(**output))
+        judged_tables = JudgedTables(active=own, passive=(received, secret), **tables)
+        return cls(judged_tables, **mine, output=OutputOptions(**output))
 
     @property
     def title(self) -> str:

@@ -124,16 +124,16 @@ def print_findings(console: Console, findings: ReceivedFindings) -> None:
 
 def print_before(console: Console, run: AuditFolder) -> None:
     """Show what fewer and coarser columns tell, where that was asked."""
-    if (found := read_before(run.path)) is None:
+    if (before := read_before(run.path)) is None:
         return
-    for title, rows in found.groups:
+    for title, rows in before.groups:
         table = Table(title=title, title_justify="left")
         for heading in HEADINGS:
             table.add_column(heading, overflow="fold")
         for row in rows:
             table.add_row(*map(shown_text, row))
         console.print(table)
-    for sentence in found.sentences:
+    for sentence in before.sentences:
         console.print(shown_text(sentence), highlight=False)
 
 

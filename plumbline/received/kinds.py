@@ -77,8 +77,8 @@ class ReceivedColumn:
 def grouped(columns: Sequence[ReceivedColumn]) -> list[tuple[list[str], str, str]]:
     """Put columns of one kind for one reason together: their names, the kind and who says so."""
     alike: dict[tuple[str, str], list[str]] = {}
-    for one in columns:
-        alike.setdefault((one.called, one.why), []).append(one.name)
+    for column in columns:
+        alike.setdefault((column.called, column.why), []).append(column.name)
     return [(names, *told) for told, names in alike.items()]
 
 
@@ -94,18 +94,18 @@ def kinds_of(table: TypedTable, told: Sequence[str], columns: Collection[str]) -
         TableError: for a kind or a column that there isn't, and for values outside the kind that was told.
     """
     problems, names = Problems(), [plan.name for plan in table.kept]
-    asked = _asked(told, names, problems)
-    found = [_kind_of(name, table.frame[name], asked, columns) for name in names]
-    for one in found:
-        if one.name in asked and (fault := _fault_of(one, table.frame[one.name])):
+    kinds = _asked(told, names, problems)
+    received_columns = [_kind_of(name, table.frame[name], kinds, columns) for name in names]
+    for column in received_columns:
+        if column.name in kinds and (fault := _fault_of(column, table.frame[column.name])):
             problems.add(fault)
     problems.tell()
-    return tuple(found)
+    return tuple(received_columns)
 
 
-def _asked(told: Sequence[str], names: Sequence[str], problems: Problems) -> Mapping[str, Kind]:
-    asked: dict[str, Kind] = {}
-    for text in told:
+def _asked(requests: Sequence[str], names: Sequence[str], problems: Problems) -> Mapping[str, Kind]:
+    kinds: dict[str, Kind] = {}
+    for text in requests:
         pattern, _, word = text.rpartition("=")
         kind = next((one for one in KINDS if one == word.strip()), None)
         meant = matches(pattern.strip() or "*", names)
@@ -115,29 +115,29 @@ def _asked(told: Sequence[str], names: Sequence[str], problems: Problems) -> Map
             hint = did_you_mean(pattern, names)
             problems.add(f"What was received has no column {quoted(pattern)}, which --kind names.{hint}")
         else:
-            asked |= dict.fromkeys(meant, kind)
-    return asked
+            kinds |= dict.fromkeys(meant, kind)
+    return kinds
 
 
 def _kind_of(
-    name: str, cells: "pd.Series[float]", asked: Mapping[str, Kind], columns: Collection[str]
+    name: str, cells: "pd.Series[float]", kinds: Mapping[str, Kind], columns: Collection[str]
 ) -> ReceivedColumn:
-    words = set(re.findall(r"[a-z]+", name.lower()))
+    name_words = set(re.findall(r"[a-z]+", name.lower()))
     about = _named_after(name, columns)
-    if name in asked:
-        return ReceivedColumn(name, asked[name], "told", about if asked[name] == "explanation" else "")
+    if name in kinds:
+        return ReceivedColumn(name, kinds[name], "told", about if kinds[name] == "explanation" else "")
     if cells.dtype == "category":
         return ReceivedColumn(name, "category", "guessed: it is text")
     if about:
         return ReceivedColumn(name, "explanation", "guessed: it is called as a column", about)
-    for kind, some in _CALLED.items():
-        if words & some:
+    for kind, nouns in _CALLED.items():
+        if name_words & nouns:
             return ReceivedColumn(name, kind, "guessed: by its name")
     values: FloatArray = np.asarray(cells.dropna(), dtype=np.float64)
     if _are_whole(values):
-        if words & _LEAVES and len(np.unique(values)) > _MOST_VALUES * len(values):
+        if name_words & _LEAVES and len(np.unique(values)) > _MOST_VALUES * len(values):
             return ReceivedColumn(name, "points", "guessed: called as a category, but hardly two rows are alike")
-        if words & _LEAVES:
+        if name_words & _LEAVES:
             return ReceivedColumn(name, "category", "guessed: by its name")
         if len(np.unique(values)) <= _FEW_VALUES:
             return ReceivedColumn(name, "category", "guessed: whole numbers, few")
@@ -164,8 +164,8 @@ def _fault_of(column: ReceivedColumn, cells: "pd.Series[float]") -> str:
     """Say why a column can't be what it is told to be; empty where it can."""
     name, kind = quoted(column.name), column.kind
     if cells.dtype == "category":
-        told = f"{name} is text, and --kind calls it {kind}: give numbers, or leave it out with --drop."
-        return "" if kind in _OF_TEXT else told
+        fault = f"{name} is text, and --kind calls it {kind}: give numbers, or leave it out with --drop."
+        return "" if kind in _OF_TEXT else fault
     values: FloatArray = np.asarray(cells.dropna(), dtype=np.float64)
     outside = int(((values < 0) | (values > 1)).sum()) if kind == "probability" else 0
     if outside:
@@ -192,10 +192,10 @@ def encoded(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray
         known: which of the records the adversary holds in full.
     """
     parts = list[FloatArray]()
-    for one in columns:
-        cells = table.frame[one.name].iloc[rows]
+    for column in columns:
+        cells = table.frame[column.name].iloc[rows]
         if cells.dtype != "category":
-            parts += _numbers(one, cells.to_numpy(float))
+            parts += _numbers(column, cells.to_numpy(float))
     categories = list(of_kind(table, columns, "category", rows).T)
     if categories:
         parts += list(_indicators(categories, known).T)
@@ -205,13 +205,13 @@ def encoded(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray
 
 def of_kind(table: TypedTable, columns: Sequence[ReceivedColumn], kind: Kind, rows: IntArray) -> FloatArray:
     """Take the received columns of a kind as they are, texts as numbers of their values, NaN for gaps: (rows, c)."""
-    found = np.empty((len(rows), sum(one.kind == kind for one in columns)))
-    for place, one in enumerate(one for one in columns if one.kind == kind):
-        cells = table.frame[one.name].iloc[rows]
+    numbers = np.empty((len(rows), sum(one.kind == kind for one in columns)))
+    for place, column in enumerate(one for one in columns if one.kind == kind):
+        cells = table.frame[column.name].iloc[rows]
         if cells.dtype == "category":
             cells = cells.cat.codes.where(cells.notna())
-        found[:, place] = cells.to_numpy(float)
-    return found
+        numbers[:, place] = cells.to_numpy(float)
+    return numbers
 
 
 def scores_of(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray) -> FloatArray:
@@ -237,20 +237,20 @@ def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:
     return [filled, gaps.astype(np.float64)] if gaps.any() else [filled]
 
 
-def _indicators(categories: Sequence[FloatArray], known: IntArray) -> FloatArray:
+def _indicators(categories: Sequence[FloatArray], known_rows: IntArray) -> FloatArray:
     """Read which value each of the (n,) categories has, where known records share it: (n, i); many as components."""
     from scipy.sparse import csr_array, hstack
 
-    most, told = max(1, _MOST_VALUES_READ // len(categories)), []
+    most, blocks = max(1, _MOST_VALUES_READ // len(categories)), []
     for values in categories[:: -(-len(categories) // _MOST_VALUES_READ)]:
-        there, counts = np.unique(values[known], return_counts=True)
+        there, counts = np.unique(values[known_rows], return_counts=True)
         there, counts = there[~np.isnan(there)], counts[~np.isnan(there)]
-        read = there[np.argsort(-counts, kind="stable")][: min(most, int((counts >= _LEAST_RECORDS).sum()))]
-        told += [csr_array((values == one)[:, None].astype(np.float64)) for one in np.sort(read)]
-    if not told:
+        frequent = there[np.argsort(-counts, kind="stable")][: min(most, int((counts >= _LEAST_RECORDS).sum()))]
+        blocks += [csr_array((values == one)[:, None].astype(np.float64)) for one in np.sort(frequent)]
+    if not blocks:
         return np.zeros((len(categories[0]), 0))
-    indicators = hstack(told, format="csr")
-    if len(told) <= MOST_INDICATORS:
+    indicators = hstack(blocks, format="csr")
+    if len(blocks) <= MOST_INDICATORS:
         return np.asarray(indicators.toarray())
     return _leading(indicators, MOST_INDICATORS)
 
@@ -269,9 +269,9 @@ def _leading(columns: "FloatArray | csr_array", most: int) -> FloatArray:
     if isinstance(columns, np.ndarray) and columns.shape[1] > _MOST_SQUARED:
         from sklearn.utils.extmath import randomized_svd  # slow to import
 
-        left, sizes, _ = randomized_svd(columns - mean, min(most, len(columns)), random_state=0)
-        found: FloatArray = left * sizes
-        return found
+        singular_vectors, sizes, _ = randomized_svd(columns - mean, min(most, len(columns)), random_state=0)
+        components: FloatArray = singular_vectors * sizes
+        return components
     products = columns.T @ columns
     covariance = products if isinstance(products, np.ndarray) else products.toarray()
     covariance = covariance - columns.shape[0] * np.outer(mean, mean)

@@ -24,19 +24,19 @@ def with_known(request: JudgeRequest, tables: Mapping[str, TypedTable]) -> dict[
     Raises:
         TableError: where it lacks one of their columns, or has in it what isn't of that column's kind.
     """
-    asked = request.tables
-    if not asked.known_from:
+    options = request.tables
+    if not options.known_from:
         return dict(tables)
     names = Counter(plan.name for table in tables.values() for plan in table.kept)
     if twice := sorted(name for name, count in names.items() if count > 1):
         raise TableError(
             f"--known-from can't tell which of two columns {name_list(twice)} is: rename it in one of the tables."
         )
-    settings = asked.settings_of(RECEIVED, asked.known_from)
+    settings = options.settings_of(RECEIVED, options.known_from)
     try:
         return {part: _beneath(table, _read(request, part, table, settings)) for part, table in tables.items()}
     except TableError as error:
-        raise TableError(*(f"known ({short_name(asked.known_from)}): {one}" for one in error.problems)) from None
+        raise TableError(*(f"known ({short_name(options.known_from)}): {one}" for one in error.problems)) from None
 
 
 def is_known(ids: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -45,19 +45,23 @@ def is_known(ids: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _read(request: JudgeRequest, part: str, table: TypedTable, settings: Mapping[str, Any]) -> TypedTable:
-    asked = request.tables
-    label = asked.label if part == OWN and asked.label else None
+    options = request.tables
+    label = options.label if part == OWN and options.label else None
     encode = {plan.name: plan.coarsening or plan.encoding for plan in table.kept}
-    selection = Selection(asked.id_column, label, list(encode), (), encode)
-    return read_selected(asked.known_from, lambda _: selection, asked.limits, rules=rules_of(settings))
+    selection = Selection(options.id_column, label, list(encode), (), encode)
+    return read_selected(options.known_from, lambda _: selection, options.limits, rules=rules_of(settings))
 
 
-def _beneath(table: TypedTable, known: TypedTable) -> TypedTable:
+def _beneath(table: TypedTable, known_table: TypedTable) -> TypedTable:
     import pandas as pd
 
-    frame = pd.concat([table.frame[[plan.name for plan in table.kept]], known.frame], ignore_index=True)
+    frame = pd.concat([table.frame[[plan.name for plan in table.kept]], known_table.frame], ignore_index=True)
     for name in frame:
         if table.frame[name].dtype == "category":
             frame[name] = pd.Categorical(frame[name].astype(object))
-    labels = None if table.labels is None or known.labels is None else np.concatenate([table.labels, known.labels])
-    return replace(table, ids=[*table.ids, *(PREFIX + one for one in known.ids)], frame=frame, labels=labels)
+    labels = (
+        None
+        if table.labels is None or known_table.labels is None
+        else np.concatenate([table.labels, known_table.labels])
+    )
+    return replace(table, ids=[*table.ids, *(PREFIX + one for one in known_table.ids)], frame=frame, labels=labels)

@@ -76,8 +76,8 @@ class Term:
         """
         column, gaps = cells[name], cells[name].isna().to_numpy()
         if self.values is not None:
-            words = column.astype(str) if column.dtype == "category" else column.map("{:.15g}".format)
-            encoded: FloatArray = np.asarray(words.map(self.values), dtype=np.float64)
+            texts = column.astype(str) if column.dtype == "category" else column.map("{:.15g}".format)
+            encoded: FloatArray = np.asarray(texts.map(self.values), dtype=np.float64)
         else:
             numbers = numbers_of(cells, name)
             scaled = (numbers - self.mean) / self.width

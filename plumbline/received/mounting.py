@@ -68,8 +68,8 @@ def _weights(truth: Truth, records: ReceivedRecords) -> FloatArray:
     if not records.is_model_told:
         rows, secret = records.known, records.secret.features[records.known]
         return linear_weights(truth.of_others(rows).own_view().features_active, secret, records.received[rows])
-    whole = truth.of_others(np.arange(len(records.received)))
-    return linear_weights(whole.own_view().features_active, whole.cells, records.received)
+    everybody = truth.of_others(np.arange(len(records.received)))
+    return linear_weights(everybody.own_view().features_active, everybody.cells, records.received)
 
 
 def mounted(
@@ -114,11 +114,11 @@ def mounted(
 
 def _regressions(truth: Truth, view: PredictionView) -> Iterator[Tried]:
     """Learn by the very models that judge without what was received: what another would add is no part of it."""
-    whole = view.with_received_as_own()
-    found = imputations(whole, truth.groups, counts=())
-    found += learned_on_logs(truth, whole, found)
-    for name, one in zip((FROM_RECORDS, LEARNED, LEARNED + OF_LOGS), found, strict=False):
-        yield Tried(f"{name}(received)", one.level, Reconstruction(one.estimate, densest=one.densest))
+    joint_view = view.with_received_as_own()
+    predictors = imputations(joint_view, truth.groups, counts=())
+    predictors += learned_on_logs(truth, joint_view, predictors)
+    for name, predictor in zip((FROM_RECORDS, LEARNED, LEARNED + OF_LOGS), predictors, strict=False):
+        yield Tried(f"{name}(received)", predictor.level, Reconstruction(predictor.estimate, densest=predictor.densest))
 
 
 def _others(
@@ -128,8 +128,8 @@ def _others(
     secret = records.secret.features
     moments = PassiveMoments(secret.mean(axis=0), secret.var(axis=0))
     yield from posteriors(view, truth.groups, weights, moments, is_told=records.is_model_told)
-    known, judged = order[records.known], order[records.judged]
-    yield from leaf_neighbours(view, records.leaves[known], records.leaves[judged])
+    known_rows, judged_rows = order[records.known], order[records.judged]
+    yield from leaf_neighbours(view, records.leaves[known_rows], records.leaves[judged_rows])
     yield from _thresholds(truth, records, order)
     label = next((one.category for one in truth.sources if one.name == records.label), None)
     if label is None:
@@ -137,8 +137,8 @@ def _others(
     theirs = label.symbols(secret[records.known])
     for guess, received in ((label_directions, records.gradients), (label_order, records.leaves)):
         if received.shape[1]:
-            for one in guess(view, theirs, label.count, received[known], received[judged]):
-                yield Tried(one.attack, one.level, _named(label, one.probabilities, view.d))
+            for guesses in guess(view, theirs, label.count, received[known_rows], received[judged_rows]):
+                yield Tried(guesses.attack, guesses.level, _named(label, guesses.probabilities, view.d))
 
 
 def _thresholds(truth: Truth, records: ReceivedRecords, order: IntArray) -> Iterator[Tried]:
@@ -147,11 +147,11 @@ def _thresholds(truth: Truth, records: ReceivedRecords, order: IntArray) -> Iter
     if labels is None or not (records.trained and records.labelled and records.scores.shape[1]):
         return
     (column,) = next(one.features for one in truth.sources if one.name == records.trained)
-    known = records.secret.features[records.known, column]
+    memberships = records.secret.features[records.known, column]
     estimate = np.full(truth.cells.shape, 0.5)
-    share = float(known.mean()) if len(known) else 0.5
+    share = float(memberships.mean()) if len(memberships) else 0.5
     estimate[:, column] = loss_threshold(records.scores[order[records.judged]], labels[records.judged], share)
-    yield Tried("threshold(received)", "records" if len(known) else "nothing", Reconstruction(estimate))
+    yield Tried("threshold(received)", "records" if len(memberships) else "nothing", Reconstruction(estimate))
 
 
 def _named(label: Category, believed: FloatArray, columns: int) -> Reconstruction:

@@ -40,7 +40,7 @@ def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) 
     facts, answer = findings.facts, findings.answer
     began = f" Judged on {papers.when[:10]}" if papers.when else " Judged"
     version = papers.facts.get("versions", {}).get("plumbline", "of an unknown release")
-    found = (" ".join(some_sentences((*answer.sentences, *filter(None, [findings.control_words])), most)),)
+    sentences = (" ".join(some_sentences((*answer.sentences, *filter(None, [findings.control_words])), most)),)
     return Annex(
         title=f"What “{short(facts.received)}” tells of “{short(facts.secret)}”",
         subtitle=f"Annex to a data protection impact assessment (GDPR Art. 35).{began} by Plumbline {short(version)}.",
@@ -52,7 +52,9 @@ def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) 
                 Section("2  What is received", grid=_received(findings, most)),
                 Section("3  Who receives it", (_receiver(findings),)),
                 Section("4  Adversaries that were tried", (_adversaries(findings),)),
-                Section("5  Findings", found, grid=columns_grid(answer.columns, most, "Secret", "what is received")),
+                Section(
+                    "5  Findings", sentences, grid=columns_grid(answer.columns, most, "Secret", "what is received")
+                ),
             ),
             (
                 Section(
@@ -85,8 +87,8 @@ def _received(findings: ReceivedFindings, most: int) -> Grid:
 
 
 def _receiver(findings: ReceivedFindings) -> str:
-    known = findings.facts.known
-    has = f"{counted(known, 'record')} in full, which weren't judged" if known else "no record in full"
+    known_records = findings.facts.known
+    has = f"{counted(known_records, 'record')} in full, which weren't judged" if known_records else "no record in full"
     return f"It has a table of its own of the same records, and {has}."
 
 
@@ -103,8 +105,8 @@ def _measures(findings: ReceivedFindings) -> Iterator[str]:
     """Say what can be done about what was found, with lines for a person's own choice."""
     columns = findings.answer.columns
     for light, how in (("red", "far better"), ("amber", "somewhat better")):
-        if told := [one.column for one in columns if one.light == light]:
-            yield f"Send less, or coarser, so that these aren't told {how} than by guessing: {listed(told)}."
+        if exposed := [one.column for one in columns if one.light == light]:
+            yield f"Send less, or coarser, so that these aren't told {how} than by guessing: {listed(exposed)}."
     yield "Measure what fewer and coarser columns would tell, before any is sent (plumbline judge --before)."
     yield "Agree that the receiver matches what it gets with no records of other sources."
     yield f"Other: {BLANK}"

@@ -130,21 +130,21 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
 
     def judged(batch: int) -> PredictionFindings:
         arrays = folder.estimates(batch).by_attack
-        found = judge_predictions(truth, [one for one in outcomes if one.batch == batch], arrays, imputed)
-        return replace(found, sources=tuple(replace(one, headline=KNOWING) for one in found.sources))
+        verdicts = judge_predictions(truth, [one for one in outcomes if one.batch == batch], arrays, imputed)
+        return replace(verdicts, sources=tuple(replace(one, headline=KNOWING) for one in verdicts.sources))
 
-    found = judged(RECEIVED_BATCH)
+    findings = judged(RECEIVED_BATCH)
     shuffled = judged(SHUFFLED_BATCH).sources if outcomes else ()
-    answer, persons = received_answer(facts, found, shuffled), PersonFindings()
-    if found.distinct >= LEAST_RECORDS and shuffled:
+    answer, persons = received_answer(facts, findings, shuffled), PersonFindings()
+    if findings.distinct >= LEAST_RECORDS and shuffled:
         done = [one for one in outcomes if one.is_done]
         either = (RECEIVED_BATCH, SHUFFLED_BATCH)
-        seen, other = (
+        predicted, other = (
             predictors([one for one in done if one.batch == batch], folder.estimates(batch).by_attack)[0]
             for batch in either
         )
-        persons = received_persons(truth, found.sources, imputed, seen, other, facts.trained)
-    return ReceivedFindings(facts, found, shuffled, answer, folder, persons=persons)
+        persons = received_persons(truth, findings.sources, imputed, predicted, other, facts.trained)
+    return ReceivedFindings(facts, findings, shuffled, answer, folder, persons=persons)
 
 
 def control_part(verdict: SourceVerdict) -> float:
@@ -160,16 +160,17 @@ def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequ
     columns.sort(key=_rank)
     light = worst([one.light for one in columns])
     sentences = _sentences(facts, columns)
-    told = [one.column for one in columns if one.light in ("red", "amber")]
-    words = (
-        f"{len(told)} of its {counted(len(columns), 'column')} can be told better than by guessing: {listed(told)}."
-        if told
+    exposed = [one.column for one in columns if one.light in ("red", "amber")]
+    sentence = (
+        f"{len(exposed)} of its {counted(len(columns), 'column')} can be told better than by guessing: "
+        f"{listed(exposed)}."
+        if exposed
         else f"None of its {counted(len(columns), 'column')} is shown to be told a tenth better than by guessing."
     )
-    parties = (PartyAnswer(SECRET, light, words if facts.known or told else sentences[0], facts.secret),)
+    parties = (PartyAnswer(SECRET, light, sentence if facts.known or exposed else sentences[0], facts.secret),)
     labels = tuple(f"labels: {one.sentence}." for one in columns if one.column == facts.label)
-    left = tuple(_not_measured(facts, found))
-    return Answer(tuple(sentences), light, parties, tuple(columns), labels, left)
+    not_measured = tuple(_not_measured(facts, found))
+    return Answer(tuple(sentences), light, parties, tuple(columns), labels, not_measured)
 
 
 def _rank(column: ColumnAnswer) -> tuple[int, bool, float]:
@@ -181,8 +182,8 @@ def _column(facts: JudgeFacts, verdict: SourceVerdict, control: float | None) ->
     shared = {one.name: getattr(verdict, one.name) for one in fields(ColumnLevels)}
     light, sentence = light_of_column(verdict), column_sentence(verdict, TELLER)
     if control is not None:
-        told = f"not shown either way: a shuffled copy of what was received tells {percent(control)} of it"
-        return ColumnAnswer(**shared, light="grey", sentence=f"{short(verdict.column)}: {told}")
+        reason = f"not shown either way: a shuffled copy of what was received tells {percent(control)} of it"
+        return ColumnAnswer(**shared, light="grey", sentence=f"{short(verdict.column)}: {reason}")
     if light == "green" and facts.known < LEAST_KNOWN:
         light, sentence = "grey", f"{sentence}; {facts.known} known records are too few to say that none can"
     return ColumnAnswer(**shared, light=light, sentence=sentence)
@@ -198,27 +199,27 @@ def _sentences(facts: JudgeFacts, columns: Sequence[ColumnAnswer]) -> list[str]:
             "how they depend. Say how many the receiver may have with --known."
         ]
     who = f"Who has {facts.known:,} of these records in full and" if facts.known else "Whoever"
-    told = list[str]()
+    sentences = list[str]()
     for light, how in _BETTER.items():
         if names := named[light]:
-            subject = "It" if told else f"{who} receives {received}"
-            of = f"{len(names)} more" if told else f"{len(names)} of {len(columns)} columns"
+            subject = "It" if sentences else f"{who} receives {received}"
+            of = f"{len(names)} more" if sentences else f"{len(names)} of {len(columns)} columns"
             of = "its one column" if len(columns) == 1 else of
-            told.append(f"{subject} can tell {of} ({listed(names)}) {how} than it could guess.")
-    if not told:
-        shown = "" if named["green"] and not named["grey"] else "demonstrably "
+            sentences.append(f"{subject} can tell {of} ({listed(names)}) {how} than it could guess.")
+    if not sentences:
+        hedge = "" if named["green"] and not named["grey"] else "demonstrably "
         none = "none of them" if len(columns) > 1 else "nothing of it"
-        told.append(f"{who} receives {received} can tell {none} {shown}a tenth better than it could guess.")
+        sentences.append(f"{who} receives {received} can tell {none} {hedge}a tenth better than it could guess.")
     if named["grey"]:
-        told.append(f"Nothing was shown either way of {len(named['grey'])} ({listed(named['grey'])}).")
-    return told
+        sentences.append(f"Nothing was shown either way of {len(named['grey'])} ({listed(named['grey'])}).")
+    return sentences
 
 
-def _not_measured(facts: JudgeFacts, found: PredictionFindings) -> list[str]:
-    told = [f"Judged: {judged_words(found).replace('test record', 'record')}."] if found.records else []
+def _not_measured(facts: JudgeFacts, findings: PredictionFindings) -> list[str]:
+    sentences = [f"Judged: {judged_words(findings).replace('test record', 'record')}."] if findings.records else []
     if facts.known:
-        told.append(
+        sentences.append(
             f"Lights are for who has {counted(facts.known, 'record')} in full. What others learn, who know means only "
             f"or nothing, was not measured{'' if facts.label else ', and neither were labels'}."
         )
-    return [*told, *(f"{name}, which was received, is {why}." for name, why in facts.left_out.items())]
+    return [*sentences, *(f"{name}, which was received, is {why}." for name, why in facts.left_out.items())]

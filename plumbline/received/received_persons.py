@@ -47,7 +47,7 @@ def received_persons(
 
 
 def _membership(
-    truth: Truth, trained: str, seen: Sequence[Predictor], shuffled: Sequence[Predictor]
+    truth: Truth, trained: str, predictors: Sequence[Predictor], shuffled: Sequence[Predictor]
 ) -> MembershipFinding:
     """Rank records by what each adversary takes that column for; the control is the best on the shuffled copy."""
     if not trained:
@@ -59,24 +59,24 @@ def _membership(
             f"{is_trained.sum():,} trained and {(~is_trained).sum():,} other records are judged: {LEAST_RECORDS} of "
             "each are needed to speak of one in a hundred."
         )
-    found, control = (
+    finding, control = (
         membership_of({one.name: one.estimate[:, column] for one in some}, is_trained, np.random.default_rng(0), 0)
-        for some in (seen, shuffled)
+        for some in (predictors, shuffled)
     )
-    return replace(found, control=control.attacks[0])
+    return replace(finding, control=control.attacks[0])
 
 
-def _words(found: MembershipFinding, is_told: bool) -> str:
+def _words(finding: MembershipFinding, is_told: bool) -> str:
     """Say it in an audit's words; ``is_told``: whether the column itself is exposed."""
-    if found.control is None:
-        return f"not measured: {found.reason}"
-    best, control = found.attacks[0], found.control
+    if finding.control is None:
+        return f"not measured: {finding.reason}"
+    best, control = finding.attacks[0], finding.control
     # Own columns may tell who was trained on as well, and the shuffled copy's adversary has them.
-    is_found = found.is_found and (control.p_found > ALPHA or best.found.low > control.found.mean)
-    told = "found" if is_found else "told on average only" if is_told else "not beyond chance"
+    is_found = finding.is_found and (control.p_found > ALPHA or best.found.low > control.found.mean)
+    verdict = "found" if is_found else "told on average only" if is_told else "not beyond chance"
     return (
-        f"{told}: {best.name} finds {share_words(best.found, 1)} of the trained records at {percent(FALSE_POSITIVES)} "
-        f"of false positives, {share_words(control.found, 1)} of a shuffled copy; the area under the curve is "
-        f"{best.auc:.2f}, {control.auc:.2f} of that copy ({found.trained:,} trained and {found.others:,} others, no "
-        "reference models: what was received is of one model)."
+        f"{verdict}: {best.name} finds {share_words(best.found, 1)} of the trained records at "
+        f"{percent(FALSE_POSITIVES)} of false positives, {share_words(control.found, 1)} of a shuffled copy; the area "
+        f"under the curve is {best.auc:.2f}, {control.auc:.2f} of that copy ({finding.trained:,} trained and "
+        f"{finding.others:,} others, no reference models: what was received is of one model)."
     )

@@ -97,16 +97,16 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         part: table.with_roles(*(examined.settings[part].get(role, ()) for role in ("public", "sensitive")))
         for part, table in examined.tables.items()
     }
-    tables, told = with_model(request, tables)
+    tables, model_notes = with_model(request, tables)
     ids = common_order(set.intersection(*(set(table.ids) for table in tables.values())))
     rows = {part: rows_of(table.ids, ids) for part, table in tables.items()}
     labels = np.full(len(ids), NO_LABEL)
     if (own_labels := tables[OWN].labels) is not None:
         labels = encode_labels(own_labels[rows[OWN]])[0]
-    own, secret = (_features(tables[part], rows[part]) for part in (OWN, SECRET))
-    own = PartyFeatures(**{**vars(own), "labels": labels})
+    own_features, secret = (_features(tables[part], rows[part]) for part in (OWN, SECRET))
+    own_features = PartyFeatures(**{**vars(own_features), "labels": labels})
     _check_trained(secret, request.tables.trained)
-    known, judged = _drawn(request, ids, np.hstack([own.features, secret.features]))
+    known_rows, judged_rows = _drawn(request, ids, np.hstack([own_features.features, secret.features]))
     names = {plan.name for part in (OWN, SECRET) for plan in tables[part].plans}
     received = tables[RECEIVED]
     columns = kinds_of(received, request.tables.kinds, names)
@@ -114,14 +114,14 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
     # Who is handed scores and their model knows both; whose scores are computed here keeps its model.
     is_told = bool(request.tables.model and request.tables.passive[0])
     return ReceivedRecords(
-        own,
+        own_features,
         secret,
-        encoded(received, columns, rows[RECEIVED], known),
+        encoded(received, columns, rows[RECEIVED], known_rows),
         replace(received, ids=ids, frame=received.frame.iloc[rows[RECEIVED]].reset_index(drop=True)),
         columns,
         left_out,
-        known,
-        judged,
+        known_rows,
+        judged_rows,
         request.tables.secret_label,
         of_kind(received, columns, "category", rows[RECEIVED]),
         np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
@@ -129,11 +129,11 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
         request.tables.trained,
         is_model_told=is_told,
         notes=(
-            *told,
+            *model_notes,
             *_HAS_MODEL[:is_told],
             *doubts(received, columns),
             *_same(tables, rows, labels, request),
-            *_few(len(known), len(judged)),
+            *_few(len(known_rows), len(judged_rows)),
         ),
     )
 
@@ -169,26 +169,29 @@ def _drawn(request: JudgeRequest, ids: Sequence[str], cells: FloatArray) -> tupl
     """
     order = np.random.default_rng(request.seed).permutation(len(cells))
     is_other = is_known(ids)[order] if request.tables.known_from else np.arange(len(order)) < request.known
-    known, others = order[is_other], order[~is_other]
+    known_rows, remaining = order[is_other], order[~is_other]
     persons = Clusters.of(cells, np.zeros(cells.shape[1])).numbers
     # A person is who has the same cells, or the same id.
-    bare = {ids[row].removeprefix(PREFIX) for row in known}
-    same = np.isin(persons[others], persons[known]) | np.array([ids[row] in bare for row in others], dtype=bool)
-    judged = others[~same]
-    if len(judged) < LEAST_RECORDS:
+    bare = {ids[row].removeprefix(PREFIX) for row in known_rows}
+    same = np.isin(persons[remaining], persons[known_rows]) | np.array(
+        [ids[row] in bare for row in remaining], dtype=bool
+    )
+    candidates = remaining[~same]
+    if len(candidates) < LEAST_RECORDS:
         raise TableError(
-            f"Of {counted(len(cells), 'record')} in all tables {len(judged):,} are left to judge, beside --known "
-            f"{len(known):,} and their duplicates: {LEAST_RECORDS} are needed. Lower --known, or bring more records."
+            f"Of {counted(len(cells), 'record')} in all tables {len(candidates):,} are left to judge, beside --known "
+            f"{len(known_rows):,} and their duplicates: {LEAST_RECORDS} are needed. Lower --known, or bring more "
+            "records."
         )
-    return np.sort(known), np.sort(judged[:MOST_JUDGED])
+    return np.sort(known_rows), np.sort(candidates[:MOST_JUDGED])
 
 
-def _few(known: int, judged: int) -> Iterator[str]:
+def _few(known_count: int, judged_count: int) -> Iterator[str]:
     """Say where there are too few known records to learn from, and too many to judge all others."""
-    if 0 < known < LEAST_KNOWN:
-        yield f"{counted(known, 'known record')} teach next to nothing: {LEAST_KNOWN} and more make a judgement."
-    if judged == MOST_JUDGED:
-        yield f"{judged:,} of the other records are judged, drawn by --seed."
+    if 0 < known_count < LEAST_KNOWN:
+        yield f"{counted(known_count, 'known record')} teach next to nothing: {LEAST_KNOWN} and more make a judgement."
+    if judged_count == MOST_JUDGED:
+        yield f"{judged_count:,} of the other records are judged, drawn by --seed."
 
 
 def _same(
@@ -199,17 +202,17 @@ def _same(
         part: {plan.name: _ranks(tables[part], plan.name, rows[part]) for plan in tables[part].kept}
         for part in (RECEIVED, SECRET)
     }
-    told = []
+    notes = []
     for name, ranks in ranked[RECEIVED].items():
         same = [other for other, secret in ranked[SECRET].items() if _is_one(ranks, secret)]
         if same:
-            told.append(f"What was received as {quoted(name)} is the secret column {listed(same)} itself.")
+            notes.append(f"What was received as {quoted(name)} is the secret column {listed(same)} itself.")
         elif _is_one(ranks, labels.astype(np.int64), least=2):
-            told.append(
+            notes.append(
                 f"What was received as {quoted(name)} is the label {quoted(request.tables.label)} itself, which the "
                 "receiver has: it tells nothing that its own table doesn't."
             )
-    return told
+    return notes
 
 
 def _ranks(table: TypedTable, name: str, rows: IntArray) -> IntArray:

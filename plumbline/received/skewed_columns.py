@@ -37,20 +37,20 @@ def learned_on_logs(truth: Truth, view: PredictionView, plain: Sequence[Predicto
         One predictor more; none where nothing is skewed, or nothing known.
     """
     scales = {one.value: one.logs for one in truth.sources if one.logs is not None}
-    known = view.auxiliary
-    if not (scales and plain and known is not None):
+    known_rows = view.auxiliary
+    if not (scales and plain and known_rows is not None):
         return []
-    cells = known.features_passive
+    cells = known_rows.features_passive
     targets = np.column_stack([scale.of(cells[:, column]) for column, scale in scales.items()])
-    asked = PredictionView(
+    log_view = PredictionView(
         features_active=view.features_active,
         record_labels=view.record_labels,
         passive_features=len(scales),
-        auxiliary=AuxiliaryRows(known.features_active, targets, np.empty((len(targets), 0)), known.labels),
+        auxiliary=AuxiliaryRows(known_rows.features_active, targets, np.empty((len(targets), 0)), known_rows.labels),
     )
     with threadpool_limits(1):
-        found = attacks.load(LEARNED, model="boosting").guess(asked).estimate
+        log_estimate = attacks.load(LEARNED, model="boosting").guess(log_view).estimate
     estimate = plain[-1].estimate.copy()
-    for (column, scale), places in zip(scales.items(), found.T, strict=True):
+    for (column, scale), places in zip(scales.items(), log_estimate.T, strict=True):
         estimate[:, column] = scale.cells_at(places)
     return [Predictor(plain[-1].name.replace(LEARNED, LEARNED + OF_LOGS), plain[-1].level, estimate)]

@@ -58,20 +58,25 @@ class Tree:
     gaps_left: IntArray
 
     @classmethod
-    def of(cls, read: _Tree, columns: int) -> "Tree":
+    def of(cls, content: _Tree, columns: int) -> "Tree":
         """Check what was read: children are nodes that no other node has, so that every path ends.
 
         Raises:
             TableError: for a tree that isn't one, and for splits by categories.
         """
-        if read["categories"]:
+        if content["categories"]:
             raise TableError("--model splits by categories, which isn't read: train it on numbers.")
-        left, right, column, gaps_left = (
+        left_children, right, column, gaps_left = (
             np.array(one, dtype=np.int64)
-            for one in (read["left_children"], read["right_children"], read["split_indices"], read["default_left"])
+            for one in (
+                content["left_children"],
+                content["right_children"],
+                content["split_indices"],
+                content["default_left"],
+            )
         )
-        tree = cls(left, right, column, np.array(read["split_conditions"], dtype=np.float32), gaps_left)
-        if len({len(one) for one in vars(tree).values()}) != 1 or not len(left) or not tree._ends(columns):
+        tree = cls(left_children, right, column, np.array(content["split_conditions"], dtype=np.float32), gaps_left)
+        if len({len(one) for one in vars(tree).values()}) != 1 or not len(left_children) or not tree._ends(columns):
             raise TableError(f"--model is broken: a tree has no proper nodes. {AGAIN}")
         return tree
 
@@ -125,8 +130,8 @@ class XgboostModel:
 
     def leaves(self, cells: "pd.DataFrame") -> IntArray:
         """Find the leaf of each tree, (n, trees): numbers of nodes, as XGBoost's ``pred_leaf`` has them."""
-        read = np.column_stack([numbers_of(cells, name) for name in self.inputs]).astype(np.float32)
-        leaves: IntArray = np.column_stack([tree.leaves(read) for tree in self.trees])
+        inputs = np.column_stack([numbers_of(cells, name) for name in self.inputs]).astype(np.float32)
+        leaves: IntArray = np.column_stack([tree.leaves(inputs) for tree in self.trees])
         return leaves
 
 
@@ -157,9 +162,11 @@ class XgboostReader:
 def _model_of(learner: Mapping[str, Any], path: Path) -> XgboostModel:
     booster, shape = learner["gradient_booster"], learner["learner_model_param"]
     objective, names = str(learner["objective"]["name"]), tuple(map(str, learner.get("feature_names", ())))
-    known = (*_LOGISTIC, *_EXPONENTIAL, *_IDENTITY)
-    if booster["name"] != "gbtree" or objective not in known:
-        raise TableError(f"--model is read of boosted trees (gbtree) with one of these objectives: {', '.join(known)}.")
+    objectives = (*_LOGISTIC, *_EXPONENTIAL, *_IDENTITY)
+    if booster["name"] != "gbtree" or objective not in objectives:
+        raise TableError(
+            f"--model is read of boosted trees (gbtree) with one of these objectives: {', '.join(objectives)}."
+        )
     if int(shape["num_class"]) > 1 or int(shape.get("num_target", 1)) > 1:
         raise TableError("--model has several outputs, and one of a single output is read.")
     if not names:
