@@ -55,13 +55,13 @@ def usage_error(error: Exception) -> str | None:
         return "Nothing was done."
     if not isinstance(error, _CLICK_ERROR):
         return None
-    words = _value_words(error) or " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    sentence = _value_words(error) or " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    if context is not None and words.startswith("Got unexpected extra argument") and context.info_name == "audit":
-        words += ". Tables are given as --active TABLE --passive TABLE."
-    if not words or context is None:
-        return words
-    return f"{words}{'' if words.endswith(('.', '?')) else '.'} See `{context.command_path} --help`."
+    if context is not None and sentence.startswith("Got unexpected extra argument") and context.info_name == "audit":
+        sentence += ". Tables are given as --active TABLE --passive TABLE."
+    if not sentence or context is None:
+        return sentence
+    return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See `{context.command_path} --help`."
 
 
 def _value_words(error: Exception) -> str:
@@ -75,9 +75,9 @@ def _value_words(error: Exception) -> str:
         return ""
     fault = cause.errors(include_url=False)[0]
     named = max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.name.upper()
-    words = f"{named}: {fault_words(fault)}"
+    sentence = f"{named}: {fault_words(fault)}"
     if fault["type"] == "value_error":
-        return words
+        return sentence
     # Who thinks of per cent.
     is_part = fault["type"] == "less_than_equal" and fault["ctx"]["le"] == 1
-    return f"{words}, got {fault['input']!r}.{' It is a part: 0.5 is 50 %.' if is_part else ''}"
+    return f"{sentence}, got {fault['input']!r}.{' It is a part: 0.5 is 50 %.' if is_part else ''}"

@@ -32,13 +32,13 @@ def verify(
     from services.watching.audit_log import verify as verified
 
     with plain_errors():
-        found = verified(folder, noted)
+        log_facts = verified(folder, noted)
         if as_json:
-            print_json({"folder": str(folder), **asdict(found)})
+            print_json({"folder": str(folder), **asdict(log_facts)})
             return
-        console_out.print(f"Lines {found.first:,} to {found.last:,} are as they were written.")
-        if found.first > 1:
+        console_out.print(f"Lines {log_facts.first:,} to {log_facts.last:,} are as they were written.")
+        if log_facts.first > 1:
             console_out.print("Older files aren't here: put them back to look at them, too.")
-        if found.mended or found.unwritten:
-            console_out.print(f"Torn lines cut off: {found.mended}. Answers without a line: {found.unwritten}.")
-        console_out.print(f"SHA-256 of the last: {found.head}")
+        if log_facts.mended or log_facts.unwritten:
+            console_out.print(f"Torn lines cut off: {log_facts.mended}. Answers without a line: {log_facts.unwritten}.")
+        console_out.print(f"SHA-256 of the last: {log_facts.head}")

@@ -68,18 +68,18 @@ def audit(
     Example: plumbline audit --data satellite --attacks half_star,rcc2 --defences score_scheme1,response_truncation
     Example: plumbline audit --config runs/latest.toml --fail-above .5 --quiet
     """
-    said = frozenset(word for word, wanted in (("quiet", quiet), ("verbose", verbose), ("json", as_json)) if wanted)
-    given = {name: value for name, value in options.items() if _is_given(context, name)}
+    switches = frozenset(word for word, wanted in (("quiet", quiet), ("verbose", verbose), ("json", as_json)) if wanted)
+    given_options = {name: value for name, value in options.items() if _is_given(context, name)}
     with plain_errors(context=context):
         from plumbline.audit.configuration import AuditOptions, read_configuration
         from plumbline.audit.folder import AuditFolder
         from plumbline.audit.plan import plan_facts
         from plumbline.audit.run import prepare, run_audit
 
-        asked = _on_the_command_line(given, _pairs(setting or []), said).over(
+        audit_options = _on_the_command_line(given_options, _pairs(setting or []), switches).over(
             read_configuration(config) if config else AuditOptions()
         )
-        request, wants_json = asked.request(), "json" in asked.said
+        request, wants_json = audit_options.request(), "json" in audit_options.said
         console = Console(stderr=wants_json)
         if request.output.dry_run:
             plan, _ = prepare(request, console)
@@ -101,16 +101,16 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and not source.name.startswith("DEFAULT")
 
 
-def _on_the_command_line(given: Mapping[str, Any], settings: dict[str, Any], said: frozenset[str]) -> AuditOptions:
+def _on_the_command_line(values: Mapping[str, Any], settings: dict[str, Any], switches: frozenset[str]) -> AuditOptions:
     """List the options of the command line as a file would have them."""
     from plumbline.audit.configuration import asked_of
 
-    fields = {name: OPTIONS[name].read(value) for name, value in given.items() if name in OPTIONS}
-    own = {name: value for name, value in given.items() if name not in OPTIONS}
-    if twice := own.keys() & settings.keys():
+    fields = {name: OPTIONS[name].read(value) for name, value in values.items() if name in OPTIONS}
+    named_settings = {name: value for name, value in values.items() if name not in OPTIONS}
+    if twice := named_settings.keys() & settings.keys():
         name = min(twice)
         raise ValueError(f"--{name.replace('_', '-')} and --set {name}= say the same: give one of them.")
-    return asked_of(fields, settings | own, said)
+    return asked_of(fields, settings | named_settings, switches)
 
 
 def _pairs(settings: list[str]) -> dict[str, Any]:
@@ -151,17 +151,17 @@ def check_threshold(limit: float | None, results: Mapping[str, Any], teller: str
     largest = results["largest_part"]
     if largest is not None and largest <= limit:
         if any(one["light"] == "grey" for one in results["answer"]["columns"] + results["answer"]["parties"]):
-            words = "Nothing that was measured is above --fail-above, but not all was measured: see what is grey."
-            console_errors.print(f"plumbline: {words}")
+            sentence = "Nothing that was measured is above --fail-above, but not all was measured: see what is grey."
+            console_errors.print(f"plumbline: {sentence}")
         return
     if largest is None:
-        words = (
+        sentence = (
             f"Nothing was measured on {LEAST_RECORDS} records or more, so that nothing can be said to be below "
             "--fail-above: mount attacks (--attacks), or bring more records."
         )
     else:
-        words = (
+        sentence = (
             f"{teller} gives away {percent(largest)} of what was unknown, above the {percent(limit)} of --fail-above."
         )
-    console_errors.print(f"plumbline: {words}", style="red")
+    console_errors.print(f"plumbline: {sentence}", style="red")
     raise typer.Exit(ABOVE_THRESHOLD)

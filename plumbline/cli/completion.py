@@ -73,5 +73,5 @@ def _starting(names: Iterable[str], incomplete: str) -> list[str]:
 def _listed(names: Sequence[str], incomplete: str) -> list[str]:
     """List what the last name of a comma-separated list may become; no name twice."""
     before, comma, last = incomplete.rpartition(",")
-    chosen = before.split(",") if comma else []
-    return [f"{before}{comma}{name}" for name in _starting(names, last) if name not in chosen]
+    earlier = before.split(",") if comma else []
+    return [f"{before}{comma}{name}" for name in _starting(names, last) if name not in earlier]

@@ -70,14 +70,14 @@ def list_datasets(
 
 def _readers(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     """Find who reads each data set, by verb; a package that can't tell is left out, and said to be."""
-    found = {}
+    readers_by_verb = {}
     for verb, (point, *_) in sorted(installed_plugins(_READERS).points.items()):
         try:
             readers = point.load()
-            found[verb] = {name: list(readers(name)) for name in names}
+            readers_by_verb[verb] = {name: list(readers(name)) for name in names}
         except (Exception, SystemExit) as error:
             console_errors.print(f"plumbline: {origin(point)} is left out of the list: {error_line(error)}")
-    return found
+    return readers_by_verb
 
 
 def _facts(dataset: Dataset, folder: Path, readers: dict[str, dict[str, list[str]]]) -> dict[str, Any]:

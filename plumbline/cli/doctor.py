@@ -31,15 +31,15 @@ def doctor(
     with plain_errors():
         settings = load_settings()
         check_role(settings, Role(role))
-        found = check_party(settings, Role(role))
+        checks = check_party(settings, Role(role))
         if as_json:
-            findings = [*found]
+            findings = [*checks]
             print_json({"ok": not _are_wrong(findings), "findings": [asdict(one) for one in findings]})
         else:
             findings = []
-            for one in found:
-                console_out.print(f"{one.level:5}  {one.words}")
-                findings.append(one)
+            for finding in checks:
+                console_out.print(f"{finding.level:5}  {finding.words}")
+                findings.append(finding)
     if _are_wrong(findings):
         raise typer.Exit(UNEXPECTED)
 

@@ -31,8 +31,8 @@ def laid_out(docstring: str) -> str:
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n")).rstrip()
     if not examples:
         return text
-    shown = "\n".join(f"  {line}" for example in examples for line in _broken(example))
-    return f"{text}\n\n{_BLOCK}{_HEADING}\n{shown}"
+    block = "\n".join(f"  {line}" for example in examples for line in _broken(example))
+    return f"{text}\n\n{_BLOCK}{_HEADING}\n{block}"
 
 
 def split(help_text: str) -> tuple[str, str]:

@@ -43,8 +43,8 @@ def judge(
         from plumbline.received.judging import judge as judge_received
         from plumbline.received.judging import prepare
 
-        given = {name: value for name, value in options.items() if value is not None}
-        request = JudgeRequest.of(own, received, secret, **given, verbosity="quiet" if quiet else "normal")
+        given_options = {name: value for name, value in options.items() if value is not None}
+        request = JudgeRequest.of(own, received, secret, **given_options, verbosity="quiet" if quiet else "normal")
         console = Console(stderr=as_json)
         if request.output.dry_run:
             facts, _ = prepare(request, console)

@@ -52,8 +52,8 @@ def plain_errors(say: Callable[[str], object] | None = None, context: typer.Cont
     try:
         yield
     except (ValueError, OSError, FederationError, FederationFailed, ProcessFailed) as error:
-        words = system_words(error) if isinstance(error, OSError) else str(error)
-        (say or _say)(words if context is None else in_options(words, context.command.params))
+        sentence = system_words(error) if isinstance(error, OSError) else str(error)
+        (say or _say)(sentence if context is None else in_options(sentence, context.command.params))
         raise typer.Exit(MENDABLE) from error
     except (SystemExit, typer.Exit) as early:
         if early.exit_code if isinstance(early, typer.Exit) else early.code:
@@ -61,7 +61,7 @@ def plain_errors(say: Callable[[str], object] | None = None, context: typer.Cont
         raise EndedEarly("The command was ended before its work was done.") from early
 
 
-def in_options(words: str, options: Sequence[Any]) -> str:
+def in_options(sentence: str, options: Sequence[Any]) -> str:
     """Name a command's own options where a sentence names a service's variables; those of the environment stay.
 
     A setting has the option of its name, else ``--set`` where there is one.
@@ -70,18 +70,18 @@ def in_options(words: str, options: Sequence[Any]) -> str:
 
     named = {one.name: one.opts[0] for one in options if one.opts[0].startswith("--")}
 
-    def option(found: re.Match[str]) -> str:
-        name, equals = found["name"].lower(), found["equals"]
-        if found["name"] in _OTHERS or PREFIX + found["name"] in os.environ or name not in Settings.model_fields:
-            return found[0]
-        verb = "give " if found["set"] else ""
-        if own := named.get(name) or named.get(name.removesuffix("_column")):
-            return f"{verb}{own}{' ' if equals else ''}"
-        return f"{verb}--set {name}{equals}" if "--set" in named.values() else found[0]
+    def option(match: re.Match[str]) -> str:
+        name, equals = match["name"].lower(), match["equals"]
+        if match["name"] in _OTHERS or PREFIX + match["name"] in os.environ or name not in Settings.model_fields:
+            return match[0]
+        verb = "give " if match["set"] else ""
+        if own_option := named.get(name) or named.get(name.removesuffix("_column")):
+            return f"{verb}{own_option}{' ' if equals else ''}"
+        return f"{verb}--set {name}{equals}" if "--set" in named.values() else match[0]
 
-    return re.sub(rf"(?P<set>\bset )?\b{PREFIX}(?P<name>[A-Z_]*[A-Z])(?P<equals>=?)", option, words)
+    return re.sub(rf"(?P<set>\bset )?\b{PREFIX}(?P<name>[A-Z_]*[A-Z])(?P<equals>=?)", option, sentence)
 
 
-def _say(words: str) -> None:
+def _say(sentence: str) -> None:
     # Several lines where a log's last words are among them; each of them may quote another party.
-    console_errors.print(f"plumbline: {escaped_lines(words, MOST_SHOWN)}", style="red")
+    console_errors.print(f"plumbline: {escaped_lines(sentence, MOST_SHOWN)}", style="red")

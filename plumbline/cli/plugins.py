@@ -55,10 +55,10 @@ def attacks(
         elif as_json:
             print_json(_listed(ATTACKS, _attack_facts))
         else:
-            found = _listed(ATTACKS, _attack_facts)
+            entries = _listed(ATTACKS, _attack_facts)
             for phase, title in _PHASES.items():
-                _print_table(title, [one for one in found if one.get("phase") == phase])
-            _print_untold(found, "phase")
+                _print_table(title, [one for one in entries if one.get("phase") == phase])
+            _print_untold(entries, "phase")
 
 
 def defences(
@@ -76,18 +76,18 @@ def defences(
         if name:
             _show_one(DEFENCES, name, _defence_facts, as_json)
             return
-        found = _listed(DEFENCES, _defence_facts)
+        entries = _listed(DEFENCES, _defence_facts)
         if as_json:
-            print_json(found)
+            print_json(entries)
             return
-        _print_table("Defences", [one for one in found if "sits" in one])
-        _print_untold(found, "sits")
+        _print_table("Defences", [one for one in entries if "sits" in one])
+        _print_untold(entries, "sits")
 
 
 def _listed(registry: PluginRegistry, facts_of: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Say what a list says of each plugin. Other packages' aren't imported for it: their code may do anything."""
-    for words in registry.left_out():
-        typer.echo(f"Left out: {words}", err=True)
+    for reason in registry.left_out():
+        typer.echo(f"Left out: {reason}", err=True)
     origins = registry.origins()
     return [
         {"name": name, "summary": f"of {origins[name]}; `plumbline {registry.kind}s {name}` imports it and says more"}
@@ -112,57 +112,57 @@ def _attack_facts(name: str) -> dict[str, Any]:
 def _defence_facts(name: str) -> dict[str, Any]:
     """Say what a list says of a defence; not where it sits where its library isn't installed."""
     try:
-        chosen = DEFENCES.class_of(name)
+        defence = DEFENCES.class_of(name)
     except ImportError:
         return {"name": name, "summary": _MISSING_LIBRARY}
     spec = defence_spec(name)
-    told = {one: getattr(spec, one) for one in ("sits", "stages", "keeps", "needs", "cost", "source")}
-    listed = {one: list(value) if isinstance(value, tuple) else value for one, value in told.items()}
-    return {"name": name, "summary": spec.summary or first_line(chosen), **listed}
+    facts = {one: getattr(spec, one) for one in ("sits", "stages", "keeps", "needs", "cost", "source")}
+    listed = {one: list(value) if isinstance(value, tuple) else value for one, value in facts.items()}
+    return {"name": name, "summary": spec.summary or first_line(defence), **listed}
 
 
-def _print_table(title: str, found: Sequence[dict[str, Any]]) -> None:
+def _print_table(title: str, entries: Sequence[dict[str, Any]]) -> None:
     """Print a row for each, of two lines: what it does, and below what it takes."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
-    for one in found:
-        table.add_row(Text(one["name"]), Text(one["summary"]))
-        table.add_row("", Text("; ".join(filter(None, _terms(one))), style="dim"))
+    for entry in entries:
+        table.add_row(Text(entry["name"]), Text(entry["summary"]))
+        table.add_row("", Text("; ".join(filter(None, _terms(entry))), style="dim"))
     Console().print(table)
 
 
-def _terms(one: dict[str, Any]) -> Iterator[str]:
+def _terms(entry: dict[str, Any]) -> Iterator[str]:
     """Say what an attack needs, or where a defence sits and what it keeps, and what each costs."""
-    if "adversary" in one:
-        yield f"needs {', '.join(one['needs']) or 'nothing'}"
-        yield "by either party" if one["adversary"] == "either" else f"by the {one['adversary']} party"
+    if "adversary" in entry:
+        yield f"needs {', '.join(entry['needs']) or 'nothing'}"
+        yield "by either party" if entry["adversary"] == "either" else f"by the {entry['adversary']} party"
     else:
-        yield f"at {' or '.join(one['sits'])}"
-        yield f"keeps {one['keeps']}"
-    yield f"cost: {one['cost']}" if one["cost"] else ""
+        yield f"at {' or '.join(entry['sits'])}"
+        yield f"keeps {entry['keeps']}"
+    yield f"cost: {entry['cost']}" if entry["cost"] else ""
 
 
-def _print_untold(found: Iterable[dict[str, Any]], fact: str) -> None:
+def _print_untold(entries: Iterable[dict[str, Any]], fact: str) -> None:
     """Print a line for each of which a list doesn't know a fact: what isn't imported, or can't be."""
-    for one in found:
-        if fact not in one:
-            typer.echo(f"{one['name']}: {one['summary']}")
+    for entry in entries:
+        if fact not in entry:
+            typer.echo(f"{entry['name']}: {entry['summary']}")
 
 
 def _show_one(registry: PluginRegistry, name: str, facts_of: Callable[[str], dict[str, Any]], as_json: bool) -> None:
-    chosen = registry.class_of(name)
-    facts, options = facts_of(name), options_of(chosen)
+    plugin = registry.class_of(name)
+    facts, options = facts_of(name), options_of(plugin)
     if as_json:
         print_json({**facts, "options": [asdict(one) for one in options]})
         return
     console = Console(highlight=False, markup=False)
     console.print(f"{name}: {facts.pop('summary')}\n", style="bold")
     for key, value in facts.items():
-        words = ", ".join(value) if isinstance(value, list | tuple) else "yes" if value is True else value
+        text = ", ".join(value) if isinstance(value, list | tuple) else "yes" if value is True else value
         # What a forecast computes of an extent has its words in `cost`.
-        if key != "name" and words and not callable(words):
-            console.print(f"{key.replace('_', ' '):<12} {words}")
+        if key != "name" and text and not callable(text):
+            console.print(f"{key.replace('_', ' '):<12} {text}")
     _print_options(console, registry.kind, name, options)
 
 
@@ -173,11 +173,11 @@ def _print_options(console: Console, kind: str, name: str, options: Sequence[Plu
     table = Table(title="Options", title_justify="left", pad_edge=False)
     for heading in ("name", "takes", "default", "meaning"):
         table.add_column(heading, overflow="fold")
-    for one in options:
-        default = "(give it)" if one.is_required else json.dumps(one.default, default=str)
-        table.add_row(*(Text(words) for words in (one.name, one.kind, default, one.meaning)))
+    for option in options:
+        default = "(give it)" if option.is_required else json.dumps(option.default, default=str)
+        table.add_row(*(Text(words) for words in (option.name, option.kind, default, option.meaning)))
     console.print("", table)
     example = next((one for one in options if one.default is not None), options[0])
-    given = json.dumps({name: {example.name: example.default}}, default=str)
-    console.print(f"Give them with --set {kind}_options='{given}',")
+    example_options = json.dumps({name: {example.name: example.default}}, default=str)
+    console.print(f"Give them with --set {kind}_options='{example_options}',")
     console.print(f"or in a file for --config as a table [{kind}-options.{name}].")

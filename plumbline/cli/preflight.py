@@ -126,9 +126,9 @@ class Preflight:
                 f"{counted(self.classes - 1, 'equation')}, for {counted(self.features, 'column')}."
             )
         least, most = (1 - error / bounds.mean for error in (bounds.mean_star.upper, bounds.mean_star.lower))
-        known = f"{bounds.rank} {'is' if bounds.rank == 1 else 'are'}"
+        directions = f"{bounds.rank} {'is' if bounds.rank == 1 else 'are'}"
         return (
-            f"Of the {self.features} directions in which records differ, {known} computed exactly, and "
+            f"Of the {self.features} directions in which records differ, {directions} computed exactly, and "
             f"{bounds.nullity} can't be. Whatever the model, who knows the columns' means learns "
             f"{percent(least)} to {percent(most)} of what they leave open. That is of all columns together: of a "
             "single one more may leak, up to all of it."
@@ -165,13 +165,13 @@ def preflight(
     from vfl.data.typed_tables import read_selected
 
     with plain_errors():
-        own, selection = load_settings(), Selection(id_column, None)
-        typed = read_selected(table, lambda _: selection, own.table_limits, own.reading_rules)
-        found = _examined(typed, classes)
+        settings, selection = load_settings(), Selection(id_column, None)
+        typed = read_selected(table, lambda _: selection, settings.table_limits, settings.reading_rules)
+        outlook = _examined(typed, classes)
     if as_json:
-        print_json(_facts(found))
+        print_json(_facts(outlook))
     else:
-        _print(found)
+        _print(outlook)
         left_out = [plan for plan in typed.plans if plan.encoding == "drop"]
         for plan in left_out[:_MOST_SHOWN]:
             console_out.print(f"Column {shown(bounded(plan.name))} is {plan.becomes}.")
@@ -189,7 +189,7 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
         for one, values in zip(fitted.columns, features.T, strict=True)
     )
     # As the service of this party would read it.
-    own = settings_of({name: value for name, value in environment_values().items() if name in _OWN})
+    settings = settings_of({name: value for name, value in environment_values().items() if name in _OWN})
     bounds, rank = preflight_bounds(features, classes), rank_of(features)
     hu, shared = (_rehearsed(protocol, features, classes) for protocol in ("hu", "shared"))
     return Preflight(
@@ -198,21 +198,21 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
         classes,
         bounds,
         columns,
-        own.most_forms,
+        settings.most_forms,
         rank,
         hu.plan.training.forms(hu.plan, classes).of_model,
         training=_of_training(hu, features, rank),
         labels=_of_labels(hu),
         opening=_of_opening(shared),
-        waiting=tuple(_waiting(own.state_dir, table)),
+        waiting=tuple(_waiting(settings.state_dir, table)),
     )
 
 
 def _rehearsed(protocol: str, features: FloatArray, classes: int) -> Agreement:
     """Agree on one epoch that is one batch of all records, with an active party of as many columns."""
     plan = TrainingPlan(1, len(features), protocol=protocol, validation_fraction=0.0, test_fraction=0.0)
-    own = description_of(_SELF, GriddedFeatures.of(features, plan.feature_fraction_bits))
-    return Agreement(_NO_SESSION, plan, classes, (replace(own, name=_ACTIVE), own))
+    description = description_of(_SELF, GriddedFeatures.of(features, plan.feature_fraction_bits))
+    return Agreement(_NO_SESSION, plan, classes, (replace(description, name=_ACTIVE), description))
 
 
 def _shown(agreement: Agreement) -> dict[str, Exposure]:
@@ -236,10 +236,10 @@ def _of_training(agreement: Agreement, features: FloatArray, rank: int) -> str:
 
 def _of_labels(agreement: Agreement) -> str:
     rows, (batch,) = agreement.training_rows, sums_of_plan(agreement)
-    told = batch.told[_SELF]
+    sums = batch.told[_SELF]
     return (
-        f"It tells this party labels as well: {counted(told.in_answers, 'honest sum')} of each batch, so "
-        f"{told.of_a_record / WHOLE:.2f} to a record where a batch is all {rows:,} rows, and more in smaller "
+        f"It tells this party labels as well: {counted(sums.in_answers, 'honest sum')} of each batch, so "
+        f"{sums.of_a_record / WHOLE:.2f} to a record where a batch is all {rows:,} rows, and more in smaller "
         "ones; with 1 to a record labels follow. The same batches in another session tell none anew. The label "
         "party counts them over sessions, and refuses other batches beyond its PLUMBLINE_MOST_SUMS."
     )
@@ -248,9 +248,9 @@ def _of_labels(agreement: Agreement) -> str:
 def _of_opening(agreement: Agreement) -> str:
     open_always = tuple(replace(party, opens_always=True) for party in agreement.parties)
     opened = _shown(replace(agreement, parties=open_always))
-    own, active = opened[_SELF], opened[_ACTIVE]
-    labels = own.unknowns * math.log2(agreement.classes)
-    left = (
+    passive, active = opened[_SELF], opened[_ACTIVE]
+    labels = passive.unknowns * math.log2(agreement.classes)
+    warning = (
         ""
         if _shown(agreement)[_SELF].bits
         else (
@@ -260,37 +260,37 @@ def _of_opening(agreement: Agreement) -> str:
     )
     return (
         "Training with PLUMBLINE_PROTOCOL=shared tells nobody anything before weights are opened. A party that "
-        f"sends other messages than the protocol's reads no more there than is opened: this one {own.bits:,} bits, "
-        f"where {own.unknowns:,} labels of {agreement.classes} classes have {labels:,.0f} at most; the active party "
-        f"{active.bits // agreement.active.feature_count} bits for each of its columns, where a record of this table "
-        f"has {record_bits(agreement, _SELF):,}. With a patience, each epoch that is validated tells the active party "
-        f"{WORD_BITS} bits more, and which one is kept tells this one a few.{left}"
+        f"sends other messages than the protocol's reads no more there than is opened: this one {passive.bits:,} bits, "
+        f"where {passive.unknowns:,} labels of {agreement.classes} classes have {labels:,.0f} at most; the active "
+        f"party {active.bits // agreement.active.feature_count} bits for each of its columns, where a record of this "
+        f"table has {record_bits(agreement, _SELF):,}. With a patience, each epoch that is validated tells the active "
+        f"party {WORD_BITS} bits more, and which one is kept tells this one a few.{warning}"
     )
 
 
 def _waiting(state: Path | None, table: TypedTable) -> list[Waiting]:
     """Ask the party's state, where it has one, who of its records would wait for a batch."""
-    kept = None if state is None else read_state(state, BATCHES)
-    return [] if kept is None else waiting_in(kept, table.ids)
+    content = None if state is None else read_state(state, BATCHES)
+    return [] if content is None else waiting_in(content, table.ids)
 
 
-def _facts(found: Preflight) -> dict[str, Any]:
-    facts = asdict(found)
-    facts["bounds"]["fully_determined"] = found.bounds.fully_determined
-    told = {"most_forms": found.most_forms, "sessions": found.sessions, "limit": found.limit}
-    told |= {"waiting": [{**asdict(one), "words": one.words} for one in found.waiting]}
-    return {**facts, **told, "verdict": found.verdict, "advice": found.advice, "assumptions": list(_ASSUMPTIONS)}
+def _facts(outlook: Preflight) -> dict[str, Any]:
+    facts = asdict(outlook)
+    facts["bounds"]["fully_determined"] = outlook.bounds.fully_determined
+    terms = {"most_forms": outlook.most_forms, "sessions": outlook.sessions, "limit": outlook.limit}
+    terms |= {"waiting": [{**asdict(one), "words": one.words} for one in outlook.waiting]}
+    return {**facts, **terms, "verdict": outlook.verdict, "advice": outlook.advice, "assumptions": list(_ASSUMPTIONS)}
 
 
-def _print(found: Preflight) -> None:
-    bounds, console = found.bounds, Console(highlight=False, markup=False)
-    waiting = [shown(one.words) for one in found.waiting]
-    told = found.limit, found.training, found.labels, *waiting, f"{found.opening}\n"
-    console.print(found.verdict, found.advice, *told, sep="\n\n")
+def _print(outlook: Preflight) -> None:
+    bounds, console = outlook.bounds, Console(highlight=False, markup=False)
+    waiting = [shown(one.words) for one in outlook.waiting]
+    paragraphs = outlook.limit, outlook.training, outlook.labels, *waiting, f"{outlook.opening}\n"
+    console.print(outlook.verdict, outlook.advice, *paragraphs, sep="\n\n")
     errors = RichTable(title="Mean squared error per value, on the scale of 0 to 1")
     for heading, side in (("who guesses how", "left"), ("least", "right"), ("most", "right")):
         errors.add_column(heading, justify="right" if side == "right" else "left")
-    for words, interval in (
+    for guesser, interval in (
         ("half*: from the scores", bounds.half_star),
         ("least squares: from the scores", bounds.least_squares),
         ("from the scores and the columns' means", bounds.mean_star),
@@ -299,16 +299,16 @@ def _print(found: Preflight) -> None:
         ("zero, blindly", Interval(bounds.zero, bounds.zero)),
         ("at random, blindly", Interval(bounds.random_guess, bounds.random_guess)),
     ):
-        errors.add_row(words, f"{interval.lower:.4f}", f"{interval.upper:.4f}")
+        errors.add_row(guesser, f"{interval.lower:.4f}", f"{interval.upper:.4f}")
     console.print(errors)
     console.print(f"No attack of these errs by less than {bounds.floor:.4f}, whatever the model.\n")
     columns = RichTable(title="Columns", caption="Error of two blind guesses. A column with a small one hides little.")
     columns.add_column("column", overflow="fold")
     for heading in ("one half", "its mean"):
         columns.add_column(heading, justify="right")
-    for column in sorted(found.columns, key=lambda one: one.mean)[:_MOST_SHOWN]:
+    for column in sorted(outlook.columns, key=lambda one: one.mean)[:_MOST_SHOWN]:
         columns.add_row(Text(shown(bounded(column.name))), f"{column.half:.4f}", f"{column.mean:.4f}")
-    if len(found.columns) > _MOST_SHOWN:
-        columns.add_row(f"and {len(found.columns) - _MOST_SHOWN:,} more", "", "")
+    if len(outlook.columns) > _MOST_SHOWN:
+        columns.add_row(f"and {len(outlook.columns) - _MOST_SHOWN:,} more", "", "")
     console.print(columns)
     console.print("Assumed:", *_ASSUMPTIONS, sep="\n- ")

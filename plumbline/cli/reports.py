@@ -43,21 +43,21 @@ def list_runs(context: typer.Context, runs: _Runs = _RUNS, as_json: AsJson = Fal
     from plumbline.audit.past_runs import past_runs
 
     with plain_errors():
-        found = past_runs(runs)
+        listed_runs = past_runs(runs)
         if as_json:
-            print_json([asdict(run) for run in found])
+            print_json([asdict(run) for run in listed_runs])
             return
-        if not found:
+        if not listed_runs:
             console_out.print(f"There is no run in {runs}: `plumbline audit` makes one.")
             return
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(overflow="fold")
-        for run in found:
+        for run in listed_runs:
             head = Text(run.folder.name, style="bold").append(f"  {run.status}", style=_STYLES.get(run.status, "red"))
             table.add_row(head)
             area = run.area_words and f"Test AUC {run.area_words}."
-            for words in filter(None, (run.what, run.headline, area)):
-                table.add_row(Padding(Text(shown(words)), (0, 0, 0, 2)))
+            for line in filter(None, (run.what, run.headline, area)):
+                table.add_row(Padding(Text(shown(line)), (0, 0, 0, 2)))
         Console().print(table)
 
 
@@ -76,21 +76,21 @@ def compare(
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]
-        found = compare_runs(*folders)
+        comparison = compare_runs(*folders)
         if as_json:
             shown_lists = ("settings", "leaks", "columns", "training", "quality", "costs")
-            lists: dict[str, Sequence[Fact]] = {name: getattr(found, name) for name in shown_lists}
+            lists: dict[str, Sequence[Fact]] = {name: getattr(comparison, name) for name in shown_lists}
             pairs = {name: list(map(_pair, facts)) for name, facts in lists.items()}
-            print_json({"runs": [str(folder) for folder in folders], **pairs, "verdicts": _pair(found.verdicts)})
+            print_json({"runs": [str(folder) for folder in folders], **pairs, "verdicts": _pair(comparison.verdicts)})
             return
         names = [folder.resolve().name for folder in folders]
-        _print_pairs("Settings that differ", names, found.settings, option_words)
-        _print_pairs("What leaks", names, found.leaks, str, "not measured")
-        _print_pairs("The federation's part", names, found.columns, percent, "not measured")
-        _print_pairs("What training told: right", names, found.training, percent, "not scored")
-        _print_pairs("What it cost", names, found.costs, "{:,.4g}".format)
-        _print_pairs("The model", names, found.quality_words, str, "not measured")
-        for name, sentence in zip(names, found.verdicts.values, strict=True):
+        _print_pairs("Settings that differ", names, comparison.settings, option_words)
+        _print_pairs("What leaks", names, comparison.leaks, str, "not measured")
+        _print_pairs("The federation's part", names, comparison.columns, percent, "not measured")
+        _print_pairs("What training told: right", names, comparison.training, percent, "not scored")
+        _print_pairs("What it cost", names, comparison.costs, "{:,.4g}".format)
+        _print_pairs("The model", names, comparison.quality_words, str, "not measured")
+        for name, sentence in zip(names, comparison.verdicts.values, strict=True):
             console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")
 
 
@@ -192,14 +192,14 @@ def _pair(fact: Fact) -> dict[str, Any]:
 
 
 def _print_pairs(
-    title: str, names: list[str], rows: Sequence[Fact], words: Callable[[Any], str], without: str = "-"
+    title: str, names: list[str], rows: Sequence[Fact], write: Callable[[Any], str], without: str = "-"
 ) -> None:
     if not rows:
         return
     table = Table(title=title, title_justify="left")
     for heading in ("", *names):
         table.add_column(heading, overflow="fold")
-    for one in rows:
-        told = (without if value is None else shown(words(value)) for value in one.values)
-        table.add_row(*map(Text, (shown(one.what), *told)))
+    for fact in rows:
+        cells = (without if value is None else shown(write(value)) for value in fact.values)
+        table.add_row(*map(Text, (shown(fact.what), *cells)))
     Console().print(table)

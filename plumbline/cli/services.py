@@ -68,26 +68,26 @@ def certs(
             raise typer.BadParameter("Revoke first, then renew: two commands.")
         if revoke:
             names, done, path = list(revoke), "revoked", revoke_certificates(out, revoke)
-            words = [
+            lines = [
                 f"{path} takes back the certificate of {', '.join(names)}.",
                 f"Copy it into every party's folder, beside {AUTHORITY}.crt: calls are refused a second later.",
             ]
         elif renew:
             names, done = renew_certificates(out, days=days), "renewed"
-            words = [f"Renewed the certificates of {', '.join(names)} in {out}, valid for {days} days."]
+            lines = [f"Renewed the certificates of {', '.join(names)} in {out}, valid for {days} days."]
         elif if_missing and (out / f"{AUTHORITY}.crt").exists():
-            names, done, words = [], "kept", [f"{out} has certificates already."]
+            names, done, lines = [], "kept", [f"{out} has certificates already."]
         else:
             create_federation_certificates(out, [Identity(role_of(name), name) for name in names], days=days)
             done = "made"
-            words = [
+            lines = [
                 f"Made an authority and certificates for {', '.join(names)} in {out}, valid for {days} days.",
                 f"Give each party {AUTHORITY}.crt and its own .crt and .key; keep {AUTHORITY}.key offline.",
             ]
         if as_json:
             print_json({"folder": str(out), "done": done, "names": list(names), "days": days})
             return
-        for line in words:
+        for line in lines:
             console_out.print(line)
 
 
@@ -98,8 +98,8 @@ def settings_help() -> str:
         facts = ["|".join(get_args(field.annotation))] if get_origin(field.annotation) is Literal else []
         if "default:" not in str(field.description):
             facts.append(f"default: {_default_words(field)}")
-        shown = f" [{'; '.join(facts)}]" if facts else ""
-        lines.append(f"PLUMBLINE_{name.upper()}{shown}: {field.description}")
+        parenthesis = f" [{'; '.join(facts)}]" if facts else ""
+        lines.append(f"PLUMBLINE_{name.upper()}{parenthesis}: {field.description}")
     # A blank line between paragraphs keeps each setting on a line of its own; what isn't escaped is taken for markup.
     return escape("\n\n".join(lines))
 

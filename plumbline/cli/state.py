@@ -29,8 +29,8 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
         console_out.print(f"{facts['folder']}: state of {facts['owner']} ({facts['role']}), version {facts['version']}")
         models = [*_model_lines(facts["models"]), *_session_lines(facts["sessions"])] or ["no model"]
         shares = *_share_lines(facts["training_forms"]), *_sum_lines(facts["label_sums"])
-        answered = *_answered_lines(facts["answered"]), *shares
-        for line in (*models, *answered, *_opened_lines(facts["opened"]), *_batch_lines(facts["batches"])):
+        answer_lines = *_answered_lines(facts["answered"]), *shares
+        for line in (*models, *answer_lines, *_opened_lines(facts["opened"]), *_batch_lines(facts["batches"])):
             console_out.print(f"  {line}")
 
 
@@ -78,7 +78,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
     owner = owner_of(path)
     forms, ledger, batches = (read_state(path, name) for name in (FORMS, LEDGER, BATCHES))
-    told = {} if forms is None else {peer: asdict(one) for peer, one in shares_in(forms).items()}
+    shares = {} if forms is None else {peer: asdict(one) for peer, one in shares_in(forms).items()}
     has_labels = owner.role == Role.ACTIVE
     contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
     sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
@@ -89,8 +89,8 @@ def _facts(path: Path) -> dict[str, Any]:
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
         "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
-        "training_forms": {} if has_labels else told,
-        "label_sums": told if has_labels else {},
+        "training_forms": {} if has_labels else shares,
+        "label_sums": shares if has_labels else {},
         "opened": {} if ledger is None else opened_in(ledger),
         "batches": [] if batches is None else batches_in(batches),
         "sessions": [
@@ -113,10 +113,10 @@ def _facts(path: Path) -> dict[str, Any]:
 def _given(folder: Path | None) -> Path:
     from services.common.settings import SettingsError, load_settings
 
-    found = folder or load_settings().state_dir
-    if found is None:
+    state_folder = folder or load_settings().state_dir
+    if state_folder is None:
         raise SettingsError("Which folder? Set PLUMBLINE_STATE_DIR, or give --dir.")
-    return found
+    return state_folder
 
 
 def _model_lines(models: dict[str, Any]) -> Iterator[str]:
@@ -132,35 +132,35 @@ def _model_lines(models: dict[str, Any]) -> Iterator[str]:
 
 def _session_lines(sessions: list[dict[str, Any]]) -> Iterator[str]:
     """Write a coordinator's sessions, a line each."""
-    for kept in sessions:
+    for session in sessions:
         answers = (
-            f"; scores under {' and '.join(kept['score_defences'])}: {kept['submissions']} shares counted, "
-            f"{kept['answers']} first answers"
-            if kept["score_defences"]
+            f"; scores under {' and '.join(session['score_defences'])}: {session['submissions']} shares counted, "
+            f"{session['answers']} first answers"
+            if session["score_defences"]
             else ""
         )
         yield (
-            f"{'served' if kept['is_served'] else 'at work, or to be served next'}: session {kept['session_id']} of "
-            f"{', '.join(kept['parties'])}, {kept['kept_at']}: {kept['aligned_rows']} aligned records, "
-            f"{kept['classes']} classes{answers}"
+            f"{'served' if session['is_served'] else 'at work, or to be served next'}: session {session['session_id']} "
+            f"of {', '.join(session['parties'])}, {session['kept_at']}: {session['aligned_rows']} aligned records, "
+            f"{session['classes']} classes{answers}"
         )
 
 
-def _answered_lines(answered: list[dict[str, Any]]) -> Iterator[str]:
+def _answered_lines(answers: list[dict[str, Any]]) -> Iterator[str]:
     """Write what each active party was answered about a passive party's records, a line each."""
-    for one in answered:
+    for answer in answers:
         yield (
-            f"{one['active']} was answered about {one['records']} records, most about row {one['row'] + 1}: "
-            f"{one['most']} of the {one['features']} independent sums of its columns that tell the whole record"
+            f"{answer['active']} was answered about {answer['records']} records, most about row {answer['row'] + 1}: "
+            f"{answer['most']} of the {answer['features']} independent sums of its columns that tell the whole record"
         )
 
 
 def _share_lines(shares: dict[str, dict[str, int]]) -> Iterator[str]:
     """Write what training's answers may have told each peer of single records, a line each."""
-    for peer, told in shares.items():
+    for peer, share in shares.items():
         yield (
-            f"training may have told {peer} {told['of_a_record']} sums of a record's columns, where it asks otherwise "
-            f"than the protocol: {told['in_answers']:,} in all"
+            f"training may have told {peer} {share['of_a_record']} sums of a record's columns, where it asks otherwise "
+            f"than the protocol: {share['in_answers']:,} in all"
         )
 
 
@@ -168,10 +168,10 @@ def _sum_lines(sums: dict[str, dict[str, int]]) -> Iterator[str]:
     """Write how many sums of labels the label party's answers told each peer, a line each."""
     from services.party.label_sums import WHOLE
 
-    for peer, told in sums.items():
+    for peer, share in sums.items():
         yield (
-            f"{peer} was told up to {told['of_a_record'] / WHOLE:.2f} sums of labels to a record, in all sessions, "
-            f"where 1 tells every label; {told['in_answers']:,} in all with those of the same labels told again"
+            f"{peer} was told up to {share['of_a_record'] / WHOLE:.2f} sums of labels to a record, in all sessions, "
+            f"where 1 tells every label; {share['in_answers']:,} in all with those of the same labels told again"
         )
 
 
@@ -185,13 +185,14 @@ def _opened_lines(opened: dict[str, int]) -> Iterator[str]:
 
 def _batch_lines(federations: list[dict[str, Any]]) -> Iterator[str]:
     """Write what is remembered of each federation's batches, a line each."""
-    for one in federations:
+    for federation in federations:
         waiting = (
-            f"; {one['waiting']:,} wait, and newcomers join as a batch of their own once {one['least']:,} have come"
-            if one["waiting"]
+            f"; {federation['waiting']:,} wait, and newcomers join as a batch of their own once "
+            f"{federation['least']:,} have come"
+            if federation["waiting"]
             else ""
         )
         yield (
-            f"batches of {', '.join(one['parties'])}: {one['batches']:,} of {one['records']:,} training records, "
-            f"{one['validation']:,} validate, {one['test']:,} are tested{waiting}"
+            f"batches of {', '.join(federation['parties'])}: {federation['batches']:,} of {federation['records']:,} "
+            f"training records, {federation['validation']:,} validate, {federation['test']:,} are tested{waiting}"
         )

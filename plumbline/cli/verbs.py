@@ -97,11 +97,11 @@ class Verbs(TyperGroup):
         """What packages bring, and what of it has the name of one of ours, which stays."""
         brought, left_out = {}, {}
         for name, points in sorted(installed_plugins(GROUP).points.items()):
-            own = tuple(filter(_is_ours, points))
-            if own or name in OURS:
-                left_out[name] = tuple(point for point in points if point not in own)
+            our_points = tuple(filter(_is_ours, points))
+            if our_points or name in OURS:
+                left_out[name] = tuple(point for point in points if point not in our_points)
             if name not in OURS:
-                brought[name] = own or points
+                brought[name] = our_points or points
         return brought, left_out
 
     @property
@@ -179,11 +179,11 @@ def _loaded(name: str, points: tuple[EntryPoint, ...]) -> Any:
         return _refusing(name, f"{origin(points[0])} fails here: {error_line(error)}")
 
 
-def _command(name: str, found: Any) -> Any:
+def _command(name: str, target: Any) -> Any:
     """Make a command of a Typer app or of a function."""
-    app = found if isinstance(found, typer.Typer) else typer.Typer(add_completion=False)
-    if app is not found:
-        app.command()(found)
+    app = target if isinstance(target, typer.Typer) else typer.Typer(add_completion=False)
+    if app is not target:
+        app.command()(target)
     lay_out_examples(app)
     command: Any = get_command(app)
     command.name = name
@@ -199,17 +199,17 @@ def _missing(point: EntryPoint, error: ModuleNotFoundError) -> str:
     return f"It needs {error.name}, which isn't installed{cure}."
 
 
-def _refusing(name: str, words: str) -> Any:
+def _refusing(name: str, sentence: str) -> Any:
     """Make a command that takes anything, and ends with a sentence."""
 
     def refuse() -> None:
-        console_errors.print(f"plumbline: {name} can't be used. {words}", style="red")
+        console_errors.print(f"plumbline: {name} can't be used. {sentence}", style="red")
         raise typer.Exit(MENDABLE)
 
     return TyperCommand(
         name,
         callback=refuse,
-        help=f"Can't be used. {words}",
+        help=f"Can't be used. {sentence}",
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )

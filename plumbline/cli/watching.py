@@ -83,21 +83,21 @@ def _teller(*, as_json: bool) -> tuple[AbstractContextManager[object], Callable[
     if console_out.is_terminal and not as_json:
         live = Live(console=console_out, auto_refresh=False)
 
-        def redraw(found: FederationStatus | str) -> None:
-            lines = [found] if isinstance(found, str) else [*status_lines(found), *trouble_lines(found)]
+        def redraw(look: FederationStatus | str) -> None:
+            lines = [look] if isinstance(look, str) else [*status_lines(look), *trouble_lines(look)]
             live.update(Text("\n".join(lines)), refresh=True)
 
         return live, redraw
     news, last = StatusNews(), ""
 
-    def tell(found: FederationStatus | str) -> None:
+    def tell(look: FederationStatus | str) -> None:
         nonlocal last
-        if isinstance(found, str):
-            lines = [] if found == last else [json.dumps({"failure": found}) if as_json else found]
-            last = found
+        if isinstance(look, str):
+            lines = [] if look == last else [json.dumps({"failure": look}) if as_json else look]
+            last = look
         else:
             last = ""
-            lines = ([json.dumps(found.content())] if news.is_due(found) else []) if as_json else news.of(found)
+            lines = ([json.dumps(look.content())] if news.is_due(look) else []) if as_json else news.of(look)
         for line in lines:
             console_out.print(line)
 

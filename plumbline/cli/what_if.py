@@ -52,25 +52,25 @@ def whatif(
         from plumbline.what_if.asking import Question, ask
 
         folder = find_run(run, runs)
-        asked = tuple(tuple(listed(text)) for text in sets or ())
+        column_sets = tuple(tuple(listed(text)) for text in sets or ())
         with shown_progress(Console(stderr=as_json)) as progress:
-            found = ask(folder, Question(asked, confirm, workers), progress)
+            results = ask(folder, Question(column_sets, confirm, workers), progress)
         if as_json:
-            print_json({"run": str(folder.path), "report": str(folder.report), **asdict(found)})
+            print_json({"run": str(folder.path), "report": str(folder.report), **asdict(results)})
             return
-        _print(found)
+        _print(results)
         console_out.print(f"Report: {folder.report}")
 
 
-def _print(found: WhatIf) -> None:
+def _print(results: WhatIf) -> None:
     from plumbline.judge.column_sets import HEADINGS, sentences
 
-    for title, rows in found.groups:
+    for title, rows in results.groups:
         table = Table(title=f"{title} (SIMULATED)", title_justify="left")
         for heading in HEADINGS:
             table.add_column(heading, overflow="fold")
         for row in rows:
             table.add_row(*map(shown_text, row))
         Console().print(table)
-    for sentence in sentences(found):
+    for sentence in sentences(results):
         console_out.print(shown_text(sentence))
