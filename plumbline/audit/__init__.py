@@ -52,12 +52,12 @@ def audit(
     from plumbline.own_frames import files_of
     from plumbline.recipe import party_names
 
-    asked = _fields(options)
+    fields = _fields(options)
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         tables = [active, *passive]
         files, frames = files_of(dict(zip(party_names(len(tables)), tables, strict=True)), Path(scratch), id)
         request = AuditRequest.of(
-            active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **asked
+            active=files[0], passive=tuple(files[1:]), label=label, id_column=id, frames=frames, **fields
         )
         return NotebookFindings.of(audited(request, Console())[1])
 
@@ -68,16 +68,16 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     from plumbline.options import SETTINGS_AS_OPTIONS
     from vfl.suggestions import did_you_mean
 
-    known = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*SETTINGS_AS_OPTIONS, "yes", "settings", "verbosity"}
-    if unknown := [name for name in options if name not in known]:
+    option_names = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*SETTINGS_AS_OPTIONS, "yes", "settings", "verbosity"}
+    if unknown := [name for name in options if name not in option_names]:
         raise ValueError(
-            f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], known)} See `plumbline audit --help`; "
-            "any other setting goes into settings={...}."
+            f"An audit has no option {unknown[0]!r}.{did_you_mean(unknown[0], option_names)} See `plumbline audit "
+            "--help`; any other setting goes into settings={...}."
         )
-    made = {name: OPTIONS[name].read(value) if name in OPTIONS else value for name, value in options.items()}
-    own = {name: made.pop(name) for name in SETTINGS_AS_OPTIONS if name in made}
-    made["settings"] = {**made.get("settings", {}), **own}
+    fields = {name: OPTIONS[name].read(value) if name in OPTIONS else value for name, value in options.items()}
+    settings = {name: fields.pop(name) for name in SETTINGS_AS_OPTIONS if name in fields}
+    fields["settings"] = {**fields.get("settings", {}), **settings}
     # Who calls has decided: a notebook has nobody to ask.
-    made["assume_yes"] = made.pop("yes", made.get("assume_yes", True))
-    made["runs"] = Path(made.get("runs", "runs"))
-    return made | {"attacks": attacks_to_mount(made.get("attacks"))}
+    fields["assume_yes"] = fields.pop("yes", fields.get("assume_yes", True))
+    fields["runs"] = Path(fields.get("runs", "runs"))
+    return fields | {"attacks": attacks_to_mount(fields.get("attacks"))}

@@ -94,10 +94,10 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
         for name, spec in candidates().items()
         if name not in request.federation.defences and _can_work(spec, request)
     }
-    chosen = {
+    by_name = {
         name: Candidate((name,), {name: spec.tried_with} if spec.tried_with else {}) for name, spec in specs.items()
     }
-    on_columns = [chosen[name] for name, spec in specs.items() if spec.stops == ("columns",)]
+    on_columns = [by_name[name] for name, spec in specs.items() if spec.stops == ("columns",)]
     on_columns = [*([] if request.adversary.black_box else [Candidate(black_box=True)]), *on_columns]
     on_labels = [name for name, spec in specs.items() if spec.stops == ("labels",)]
     federation = request.federation
@@ -105,16 +105,16 @@ def _candidates(request: AuditRequest, columns: bool, labels: bool) -> tuple[Can
     term = "backward" if federation.forwards else "protocol"
     can_share = federation.hidden is None and (federation.forwards or federation.cipher != IN_THE_CLEAR)
     sharing = [Candidate(terms={term: "shared"})] if can_share and federation.protocol != "shared" else []
-    on_both = [chosen[name] for name, spec in specs.items() if len(spec.stops) > 1]
+    on_both = [by_name[name] for name, spec in specs.items() if len(spec.stops) > 1]
     if columns and labels:  # most defences stop either kind: it takes two
         stronger = [name for name in on_labels if _OF_LABELS & set(specs[name].stages)] or on_labels
-        pairs = [one.beside(chosen[other]) for other in stronger for one in on_columns]
+        pairs = [one.beside(by_name[other]) for other in stronger for one in on_columns]
         # What it leaves of columns doesn't depend on the protocol: one pair shows that.
         shared = [one.beside(other) for other in sharing for one in on_columns[:1]]
         return (*sharing, *shared, *(pairs or on_columns), *on_both)
     if columns:
         return (*on_columns, *on_both)
-    return (*sharing, *(chosen[name] for name in on_labels), *on_both) if labels else ()
+    return (*sharing, *(by_name[name] for name in on_labels), *on_both) if labels else ()
 
 
 def _can_work(spec: DefenceSpec, request: AuditRequest) -> bool:
@@ -140,13 +140,13 @@ def try_defences(
         progress: told which candidate is at work.
     """
     request, cipher = plan.request, cipher_of_trials(findings)
-    chosen = candidates_for(request, findings)
+    trial_candidates = candidates_for(request, findings)
     trials: list[DefenceTrial] = []
     undefended = {findings.summary.agreement.plan.cipher: findings}
-    if chosen:
+    if trial_candidates:
         progress.stage("trying defences", "trials")
-    for number, candidate in enumerate(chosen):
-        progress.at(number, len(chosen), candidate.title)
+    for number, candidate in enumerate(trial_candidates):
+        progress.at(number, len(trial_candidates), candidate.title)
         under = ENCRYPTED if candidate.terms else cipher
         try:
             after = _tried(plan, candidate, tables, run, under)
@@ -174,8 +174,8 @@ def cipher_of_trials(findings: Findings) -> str:
     trained = findings.summary.agreement.plan
     if cipher := trained.training.cipher_of_trials(trained):
         return cipher
-    told = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
-    return ENCRYPTED if set(told) - {"listens"} else IN_THE_CLEAR
+    conducts = [one.conduct for one in findings.training if one.levels and at(one.levels).is_exposed]
+    return ENCRYPTED if set(conducts) - {"listens"} else IN_THE_CLEAR
 
 
 def exposed_columns(findings: Findings) -> int:
@@ -279,13 +279,13 @@ def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) 
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
     """
-    asked = plan.request.federation
-    options = {**asked.settings.get("defence_options", {}), **candidate.options}
+    federation = plan.request.federation
+    options = {**federation.settings.get("defence_options", {}), **candidate.options}
     request = plan.request.changed(
-        defences=(*asked.defences, *candidate.defences),
+        defences=(*federation.defences, *candidate.defences),
         black_box=plan.request.adversary.black_box or candidate.black_box,
         cipher=cipher,
-        settings={**asked.settings, "cipher": cipher, "defence_options": options, **candidate.terms},
+        settings={**federation.settings, "cipher": cipher, "defence_options": options, **candidate.terms},
         try_defences=False,
         listed={},
     )
@@ -300,9 +300,9 @@ def train_beside(
     Raises what ``run_federation`` raises.
     """
     results = [findings.in_short(plan.title)]
-    for one in plan.beside:
-        progress.stage(f"training {one.title}")
-        results.append(measured_federation(one, one.title, tables, run).in_short(one.title))
+    for variant in plan.beside:
+        progress.stage(f"training {variant.title}")
+        results.append(measured_federation(variant, variant.title, tables, run).in_short(variant.title))
         write_durably(_variants(run), json.dumps([asdict(one) for one in results], indent=1).encode())
     return tuple(results)
 
@@ -312,8 +312,8 @@ def read_beside(run: AuditFolder, findings: Findings) -> tuple[VariantResult, ..
     file = _variants(run)
     if not os.path.lexists(file):
         return ()
-    first, *others = parsed(tuple[VariantResult, ...], read_json(file), file)
-    return (findings.in_short(first.variant), *others)
+    first, *variants = parsed(tuple[VariantResult, ...], read_json(file), file)
+    return (findings.in_short(first.variant), *variants)
 
 
 def _variants(run: AuditFolder) -> Path:

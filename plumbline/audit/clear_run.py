@@ -59,15 +59,15 @@ def run_in_one_place(plan: ClearPlan, tables: JoinedTables, run: AuditFolder) ->
     rows = tables.split.test
     scores = sessions.scores(models, rows)
     _write(sessions, models, calibration, tables, run, DeliveredScores(rows, scores, tables.labels[rows]))
-    known = auxiliary_rows(tables, plan.request.adversary.auxiliary)
-    write_knowledge(tables, run, len(known))
-    knowledge = sessions.knowledge(models, known if len(known) else None, read_moments(run.prior_knowledge))
-    chosen = spread(len(rows), settings.attacked_records or len(rows))
-    mounted, _ = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
+    auxiliary = auxiliary_rows(tables, plan.request.adversary.auxiliary)
+    write_knowledge(tables, run, len(auxiliary))
+    knowledge = sessions.knowledge(models, auxiliary if len(auxiliary) else None, read_moments(run.prior_knowledge))
+    places = spread(len(rows), settings.attacked_records or len(rows))
+    host_attacks, _ = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     run.logs.mkdir()
     with logged_to(run.logs / "auditor.log"):
-        AttackHost(mounted, run.parties.path).attack(
-            knowledge, *knowledge.unknown_of(rows[chosen].tolist(), scores[chosen])
+        AttackHost(host_attacks, run.parties.path).attack(
+            knowledge, *knowledge.unknown_of(rows[places].tolist(), scores[places])
         )
     attack_at_the_limit(plan, tables, run, RunProgress())
 

@@ -67,19 +67,19 @@ class AuditOptions:
     def over(self, below: "AuditOptions") -> "AuditOptions":
         """Take what both ask; where they contradict each other, this one."""
         loudness = {"quiet", "verbose"}
-        kept = below.said - loudness if self.said & loudness else below.said
-        return AuditOptions({**below.fields, **self.fields}, {**below.settings, **self.settings}, self.said | kept)
+        switches = below.said - loudness if self.said & loudness else below.said
+        return AuditOptions({**below.fields, **self.fields}, {**below.settings, **self.settings}, self.said | switches)
 
     def request(self) -> AuditRequest:
         """Make the request; raises ValueError for one that can't be."""
         if {"quiet", "verbose"} <= self.said:
             raise ValueError("--quiet contradicts --verbose: give one of them.")
-        made = {
+        fields = {
             "attacks": attacks_to_mount(self.fields.get("attacks")),
             "verbosity": next((one for one in ("quiet", "verbose") if one in self.said), "normal"),
             "settings": dict(self.settings),
         }
-        return AuditRequest.of(**{**self.fields, **made})
+        return AuditRequest.of(**{**self.fields, **fields})
 
 
 def asked_of(
@@ -105,16 +105,16 @@ def read_configuration(path: Path) -> AuditOptions:
     """
     text, content = read_options(path)
     place = _Place(path, text)
-    given = {key.replace("_", "-"): value for key, value in content.items()}
-    for key, value in given.items():
+    options = {key.replace("_", "-"): value for key, value in content.items()}
+    for key, value in options.items():
         if key not in KEYS:
             raise place.error(key, f"there is no option {key!r}.{did_you_mean(key, KEYS)}")
         if (key in _TABLES) != isinstance(value, Mapping):
             kind = f"a table: [{key}]" if key in _TABLES else "a value, not a table"
             raise place.error(key, f"{key} is {kind}.")
     try:
-        said = frozenset(key for key in _SAID if key in given and _of_kind(key, given[key], bool, place))
-        return asked_of(_fields_of(given, place), _settings_of(given, place), said)
+        switches = frozenset(key for key in _SAID if key in options and _of_kind(key, options[key], bool, place))
+        return asked_of(_fields_of(options, place), _settings_of(options, place), switches)
     except ConfigurationError:
         raise
     except ValueError as error:
@@ -160,10 +160,10 @@ def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, A
     """Write options that make this request, without passwords and what has its default; paths are absolute."""
     every = {**request.options(), **vars(request.tables.without_passwords())}
     # Where all runs go by default is a place that another folder doesn't have.
-    own = {one.name: every[one.name] for one in _OPTIONS.values()}
-    asked = {name: value for name, value in own.items() if value not in (DEFAULTS[name], None) or name == "runs"}
-    given = {OPTIONS[name].key: _as_toml(value) for name, value in _rooted(asked, Path.cwd()).items()}
-    given["attacks"] = list(request.adversary.attacks) or [NO_ATTACKS]
+    values = {one.name: every[one.name] for one in _OPTIONS.values()}
+    changes = {name: value for name, value in values.items() if value not in (DEFAULTS[name], None) or name == "runs"}
+    entries = {OPTIONS[name].key: _as_toml(value) for name, value in _rooted(changes, Path.cwd()).items()}
+    entries["attacks"] = list(request.adversary.attacks) or [NO_ATTACKS]
     # The request's own fields, which a shell's variables of these names don't change.
     stated = {"attacks", "defences", *(["cipher"] if request.federation.cipher != "auto" else [])}
     asked_for = {**settings, **request.federation.listed}
@@ -172,13 +172,13 @@ def repeating(request: AuditRequest, settings: Mapping[str, Any]) -> dict[str, A
     tables = {"encode": dict(request.tables.encode), "settings": _as_toml(common), **options}
     verbosity = request.output.verbosity
     loudness: dict[str, Any] = {verbosity: True} if verbosity != "normal" else {}
-    return {**given, **loudness, **{name: table for name, table in tables.items() if table}}
+    return {**entries, **loudness, **{name: table for name, table in tables.items() if table}}
 
 
 def _options(settings: dict[str, Any], name: str) -> Any:
     """Take options of plugins out of the settings, for a table of their own; what TOML can't say stays, as JSON."""
-    given = settings.pop(name, {})
-    options = json.loads(given) if isinstance(given, str) else given
+    plugin_options = settings.pop(name, {})
+    options = json.loads(plugin_options) if isinstance(plugin_options, str) else plugin_options
     if "null" not in (text := json.dumps(options)):
         return _as_toml(options)
     settings[name] = text
@@ -196,8 +196,8 @@ class _Place:
     def folder(self) -> Path:
         return self.path.absolute().parent
 
-    def error(self, key: str, words: str, table: str = "") -> ConfigurationError:
-        return ConfigurationError(f"{self.path}, line {self._line_of(key, table)}: {words}")
+    def error(self, key: str, sentence: str, table: str = "") -> ConfigurationError:
+        return ConfigurationError(f"{self.path}, line {self._line_of(key, table)}: {sentence}")
 
     def _line_of(self, key: str, table: str) -> int:
         """Find the first line that gives this key in this table, or begins a table of this name; 1 where none shows."""
@@ -213,20 +213,20 @@ class _Place:
         return 1
 
 
-def _fields_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
-    asked = {option: given[key] for key, option in _OPTIONS.items() if key in given}
-    found = {option.name: _checked(option, value, place) for option, value in asked.items()}
-    if "encode" in given:
-        found["encode"] = {name: _of_kind(name, kind, str, place, "encode") for name, kind in given["encode"].items()}
-    return _rooted(found, place.folder)
+def _fields_of(table: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+    values = {option: table[key] for key, option in _OPTIONS.items() if key in table}
+    fields = {option.name: _checked(option, value, place) for option, value in values.items()}
+    if "encode" in table:
+        fields["encode"] = {name: _of_kind(name, kind, str, place, "encode") for name, kind in table["encode"].items()}
+    return _rooted(fields, place.folder)
 
 
 def _checked(option: Declared, value: Any, place: _Place) -> Any:
     """Check a value of the kind that an option has; names may be a list, or a text as on the command line."""
-    read = option.read(value) if option.kind == tuple[str, ...] and isinstance(value, str) else value
-    if option.kind == float | None and isinstance(read, int) and not isinstance(read, bool):
-        read = float(read)
-    checked = _of_kind(option.key, read, str if option.kind is Path else option.kind, place)
+    entry = option.read(value) if option.kind == tuple[str, ...] and isinstance(value, str) else value
+    if option.kind == float | None and isinstance(entry, int) and not isinstance(entry, bool):
+        entry = float(entry)
+    checked = _of_kind(option.key, entry, str if option.kind is Path else option.kind, place)
     return Path(checked) if option.kind is Path else tuple(checked) if isinstance(checked, list) else checked
 
 
@@ -236,8 +236,8 @@ def _of_kind(key: str, value: Any, kind: Any, place: _Place, table: str = "") ->
     return value
 
 
-def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
-    settings = dict(given.get("settings", {}))
+def _settings_of(table: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+    settings = dict(table.get("settings", {}))
     for name in settings:
         if name not in Settings.model_fields:
             hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."
@@ -245,10 +245,10 @@ def _settings_of(given: Mapping[str, Any], place: _Place) -> dict[str, Any]:
     settings = _rooted(settings, place.folder)
     for key in (*_SETTINGS, "attack-options", "defence-options"):
         name = key.replace("-", "_")
-        if key in given and name in settings:
+        if key in table and name in settings:
             raise place.error(key, f"{key} stands here and in [settings]: drop one of them.")
-        if key in given:
-            settings[name] = given[key]
+        if key in table:
+            settings[name] = table[key]
     return settings
 
 

@@ -83,9 +83,9 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
     print_training_findings(console, list(findings.training))
     # What theory expects of each defence.
     for party, predictions in findings.summary.predictions.items():
-        for one in predictions:
-            numbers = ", ".join(f"{what} {value}" for what, value in expectations(one))
-            console.print(shown_text(f"{one.defence} at {party} expects: {numbers}."), highlight=False)
+        for expectation in predictions:
+            numbers = ", ".join(f"{what} {value}" for what, value in expectations(expectation))
+            console.print(shown_text(f"{expectation.defence} at {party} expects: {numbers}."), highlight=False)
 
 
 def print_glance(console: Console, glance: Glance) -> None:
@@ -129,8 +129,8 @@ def _print_notes(console: Console, findings: Findings) -> None:
     """Show what is to be known of a model's quality, and which variant to take."""
     for note in findings.summary.quality_notes:
         console.print(shown_text(note, "yellow"), highlight=False)
-    if words := then_how(findings.variants):
-        console.print(shown_text(words, "bold"), highlight=False)
+    if sentence := then_how(findings.variants):
+        console.print(shown_text(sentence, "bold"), highlight=False)
 
 
 def print_verdict(console: Console, findings: Findings) -> None:
@@ -142,8 +142,8 @@ def print_verdict(console: Console, findings: Findings) -> None:
     if findings.persons.rows:
         console.print(shown_text("What it tells of persons", "italic"))
         for row in findings.persons.rows:
-            said = shown_text(f" to {row.adversary}: {row.words}")
-            console.print(shown_text(f"{row.name},", "bold") + said, highlight=False)
+            verdict = shown_text(f" to {row.adversary}: {row.words}")
+            console.print(shown_text(f"{row.name},", "bold") + verdict, highlight=False)
     if findings.variants:
         _print_variants(console, findings.variants)
     for sentence in filter(
@@ -179,16 +179,16 @@ def _print_ranked(console: Console, answer: Answer, most: int = _MOST_COLUMNS) -
     _numbers(table, "guess", "attack", *(["one"] if has_one else []), "part (95 %)")
     if is_whole:
         _folded(table, "best attack", 20)
-    for one in lines[:most]:
+    for line in lines[:most]:
         table.add_row(
-            shown_text(f"{one.column} of {one.party}" if several else one.column, _COLOURS[one.light]),
-            *(one.guess, one.attack, *([one.alone] if has_one else []), one.interval),
-            *([_attack(one.by)] if is_whole else []),
+            shown_text(f"{line.column} of {line.party}" if several else line.column, _COLOURS[line.light]),
+            *(line.guess, line.attack, *([line.alone] if has_one else []), line.interval),
+            *([_attack(line.by)] if is_whole else []),
         )
     _print_some(console, table, len(lines) - most)
-    for one in lines[:_MOST_HITS] if is_whole else ():
-        if one.light in ("red", "amber") and one.more:
-            console.print(shown_text(f"{short(one.column)}: {'; '.join(one.more)}."), highlight=False)
+    for line in lines[:_MOST_HITS] if is_whole else ():
+        if line.light in ("red", "amber") and line.more:
+            console.print(shown_text(f"{short(line.column)}: {'; '.join(line.more)}."), highlight=False)
 
 
 def _print_variants(console: Console, results: Sequence[VariantResult]) -> None:
@@ -212,21 +212,21 @@ def _print_some(console: Console, table: Table, more: int) -> None:
 
 def _print_labels(console: Console, findings: Findings) -> None:
     """Print what attacks on training told, labels first."""
-    judged = sorted((one for one in findings.training if one.is_scored), key=lambda one: not one.levels)
-    if not judged:
+    scored = sorted((one for one in findings.training if one.is_scored), key=lambda one: not one.levels)
+    if not scored:
         return
     table = _table("What training gives away", "Part: of what was unknown, by the federation.")
     _folded(table, "of", 20)
     _folded(table, "by", 13)
     _numbers(table, "guess", "attack", "part (95 %)")
     _folded(table, "attack", 20)
-    for one in judged:
-        guess, told, part, attack = "", percent(one.success), "", one.attack
-        if one.levels:
-            verdict = telling(one.levels)
+    for finding in scored:
+        guess, success, part, attack = "", percent(finding.success), "", finding.attack
+        if finding.levels:
+            verdict = telling(finding.levels)
             guess, part, attack = percent(1 - verdict.e0), part_words(verdict), verdict.attack or attack
-            told = "" if verdict.error is None else percent(1 - verdict.error)
-        table.add_row(*map(shown_text, (one.kind, one.party)), guess, told, part, _attack(attack))
+            success = "" if verdict.error is None else percent(1 - verdict.error)
+        table.add_row(*map(shown_text, (finding.kind, finding.party)), guess, success, part, _attack(attack))
     console.print(table)
 
 
@@ -262,9 +262,9 @@ def _numbers(table: Table, *headings: str) -> None:
 def not_applicable(findings: Findings) -> list[str]:
     """Say what could not be carried out, one line for attacks that share a reason."""
     reasons: dict[str, list[str]] = {}
-    for one in findings.predictions.attacks:
-        if one.mse is None and one.status == NOT_APPLICABLE:
-            reasons.setdefault(_reason(one.attack, one.reason), []).append(one.attack)
+    for finding in findings.predictions.attacks:
+        if finding.mse is None and finding.status == NOT_APPLICABLE:
+            reasons.setdefault(_reason(finding.attack, finding.reason), []).append(finding.attack)
     for other in findings.training:
         if other.status == NOT_APPLICABLE:
             reasons.setdefault(_reason(other.attack, other.reason), []).append(f"{other.attack} by {other.party}")
@@ -300,8 +300,8 @@ def print_summary(console: Console, summary: RunSummary, elapsed: float) -> None
     )
     table.add_row("training", training if summary.epochs else "none: an installed model")
     if summary.channels:
-        told = (channel_words(channel, summary.agreement) for channel in summary.channels)
-        table.add_row("answers of a step", shown_text("; ".join(told)))
+        answers = (channel_words(channel, summary.agreement) for channel in summary.channels)
+        table.add_row("answers of a step", shown_text("; ".join(answers)))
     table.add_row("test accuracy", f"{percent(summary.accuracy, 1)} (largest class {percent(summary.majority, 1)})")
     table.add_row("test AUC", summary.area_words)
     if calibrated := calibration_words(summary):
@@ -347,8 +347,8 @@ def print_prediction_findings(console: Console, findings: PredictionFindings) ->
             console.print(shown_text(f"{finding.attack}: {note}"), highlight=False)
         if finding.mse is None:
             # Most reasons begin with the name themselves.
-            words = finding.reason.removeprefix(f"{finding.attack} ")
-            console.print(shown_text(f"{finding.attack}: {finding.status}: {words}"), highlight=False)
+            reason = finding.reason.removeprefix(f"{finding.attack} ")
+            console.print(shown_text(f"{finding.attack}: {finding.status}: {reason}"), highlight=False)
 
 
 def _wide_table(title: str, caption: str, name: str, *numbers: str) -> Table:
@@ -378,8 +378,8 @@ def _print_attacks(console: Console, findings: PredictionFindings, done: Sequenc
 def _print_baselines(console: Console, baselines: Sequence[BaselineFinding]) -> None:
     title, caption = "Baselines: guesses without a score", "Mean squared error per feature."
     table = _wide_table(title, caption, "guess", "knows", "MSE", "95 %")
-    for one in baselines:
-        table.add_row(shown_text(one.name), one.level, *_error_cells(one.mse))
+    for baseline in baselines:
+        table.add_row(shown_text(baseline.name), baseline.level, *_error_cells(baseline.mse))
     console.print(table)
 
 
@@ -397,11 +397,11 @@ def _print_categories(console: Console, findings: PredictionFindings) -> None:
     table = _wide_table("Columns of few values: named right", caption, "column", "values", "guess", "attack")
     table.add_column("by", overflow="fold")
     table.add_column("more", justify="right", no_wrap=True)
-    for one in findings.categories[:_MOST_COLUMNS]:
-        verdict = at(one.wrong)
+    for category in findings.categories[:_MOST_COLUMNS]:
+        verdict = at(category.wrong)
         table.add_row(
-            shown_text(category_name(one)),
-            str(one.values),
+            shown_text(category_name(category)),
+            str(category.values),
             percent(1 - verdict.e0, 1),
             "" if verdict.error is None else percent(1 - verdict.error, 1),
             shown_text(verdict.attack),
@@ -432,8 +432,8 @@ def print_training_findings(console: Console, findings: list[TrainingFinding]) -
         console.print(shown_text(sentence, "bold"), highlight=False)
     for finding in findings:
         if finding.kind and not finding.is_scored:
-            words = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"
-            console.print(shown_text(words), highlight=False)
+            line = f"{finding.attack} by {finding.party} found {finding.kind}: {finding.facts}"
+            console.print(shown_text(line), highlight=False)
         if finding.reason:
             console.print(shown_text(f"{finding.attack} by {finding.party}: {finding.reason}"), highlight=False)
 

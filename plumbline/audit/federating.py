@@ -54,9 +54,9 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
     _train(mounting(settings, malicious, only=False) if malicious else settings, run.parties, run.logs, progress)
     if malicious:
         progress.stage("starting a session of other messages")
-        own = run.parties.malicious
-        again = {name: one.model_copy(update={"run_dir": own.path.resolve()}) for name, one in settings.items()}
-        _train(mounting(again, malicious, only=True), own, run.logs / "malicious", progress)
+        folder = run.parties.malicious
+        again = {name: one.model_copy(update={"run_dir": folder.path.resolve()}) for name, one in settings.items()}
+        _train(mounting(again, malicious, only=True), folder, run.logs / "malicious", progress)
     attack_at_the_limit(plan, tables, run, progress)
 
 
@@ -89,8 +89,8 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
     if adversary.uses_records:
         learner, specs = settings[Role.ACTIVE].plan().family, map(spec_of, adversary.attacks)
         trained = any("known_records" in spec.needs and spec.is_on(learner.name) for spec in specs)
-        known = write_knowledge(tables, run, adversary.auxiliary, trained=trained or learner.spec.answers == "sums")
-        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **known)
+        knowledge = write_knowledge(tables, run, adversary.auxiliary, trained=trained or learner.spec.answers == "sums")
+        settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **knowledge)
     if adversary.known_labels:
         path = write_known_labels(tables, run, adversary.known_labels)
         settings |= {name: changed(name, settings[name], known_labels=path) for name in tables.passive_names}
@@ -173,18 +173,19 @@ def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int, *, tra
     Raises:
         ValueError: where there are too few records that are neither trained on nor all that could be judged.
     """
-    given = auxiliary_rows(joined, records, trained=trained)
+    auxiliary = auxiliary_rows(joined, records, trained=trained)
     everybody, groups = np.arange(len(joined.ids)), _one_hot(joined)
     # None is over a record that is attacked: on predictions those of the test, and in training those trained on.
-    others, untrained = (
-        np.setdiff1d(everybody, np.setdiff1d(attacked, given)) for attacked in (joined.split.test, joined.split.train)
+    unattacked, untrained = (
+        np.setdiff1d(everybody, np.setdiff1d(attacked, auxiliary))
+        for attacked in (joined.split.test, joined.split.train)
     )
-    moments = known_moments(_passive(joined, others), groups)
+    moments = known_moments(_passive(joined, unattacked), groups)
     in_training = known_moments(_passive(joined, untrained), groups) if len(untrained) else None
     write_moments(run.prior_knowledge, moments, in_training)
     changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
     if records:
-        _write_records(joined, given, run)
+        _write_records(joined, auxiliary, run)
         changes["auxiliary"] = str(run.auxiliary.resolve())
     return changes
 
@@ -230,25 +231,25 @@ def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False)
     return free[:records]
 
 
-def _passive(joined: JoinedTables, rows: IntArray) -> FloatArray:
-    return np.hstack([joined.features(name, rows) for name in joined.passive_names])
+def _passive(tables: JoinedTables, rows: IntArray) -> FloatArray:
+    return np.hstack([tables.features(name, rows) for name in tables.passive_names])
 
 
-def _one_hot(joined: JoinedTables) -> list[IntArray]:
+def _one_hot(tables: JoinedTables) -> list[IntArray]:
     """Find passive features that are categories of one column, a gap among them: groups of indices."""
     groups: dict[tuple[str, str], list[int]] = {}
-    columns = [(name, one) for name in joined.passive_names for one in joined.columns(name)]
-    for index, (name, one) in enumerate(columns):
+    columns = [(name, one) for name in tables.passive_names for one in tables.columns(name)]
+    for index, (name, column) in enumerate(columns):
         # Where whole rows are scaled together, no feature is 0 or 1 any more.
-        if one.kind in ("category", "missing") and one.scale == 1:
-            groups.setdefault((name, one.source), []).append(index)
+        if column.kind in ("category", "missing") and column.scale == 1:
+            groups.setdefault((name, column.source), []).append(index)
     # Of a date, whether it is missing and whether it has no end may both be 0.
     of_categories = {(name, one.source) for name, one in columns if one.kind == "category"}
     return [np.array(group) for key, group in groups.items() if len(group) > 1 and key in of_categories]
 
 
-def _write_records(joined: JoinedTables, rows: IntArray, run: AuditFolder) -> None:
-    names = [f"{name}: {column.name}" for name in joined.passive_names for column in joined.columns(name)]
-    table = pd.DataFrame(_passive(joined, rows), columns=names)
-    table.insert(0, joined.settings[Role.ACTIVE].id_column, joined.ids_of(rows))
+def _write_records(tables: JoinedTables, rows: IntArray, run: AuditFolder) -> None:
+    names = [f"{name}: {column.name}" for name in tables.passive_names for column in tables.columns(name)]
+    table = pd.DataFrame(_passive(tables, rows), columns=names)
+    table.insert(0, tables.settings[Role.ACTIVE].id_column, tables.ids_of(rows))
     write_durably(run.auxiliary, lambda file: table.to_parquet(file, index=False))

@@ -96,8 +96,8 @@ def run_at_work(folder: Path) -> Iterator[None]:
         except BaseException as error:
             if isinstance(error, OSError) and error.errno is not None and error.filename is None:
                 error.filename = str(folder)
-            words = system_words(error) if isinstance(error, OSError) else str(error)
-            reason = escaped(words or type(error).__name__, _MOST_SAID)
+            sentence = system_words(error) if isinstance(error, OSError) else str(error)
+            reason = escaped(sentence or type(error).__name__, _MOST_SAID)
             _end(folder, replace(begun, status="failed", reason=reason, ended=_now()))
             with suppress(OSError):
                 write_durably(folder / ERROR_FILE, traceback.format_exc().encode())
@@ -266,9 +266,9 @@ def new_run(runs: Path, title: str) -> AuditFolder:
 
 def write_plan(run: AuditFolder, plan: AuditPlan) -> None:
     """Write the request, the plan and the versions, before anything is run, and the file that repeats it."""
-    asked = {**plan.request.options(), **asdict(plan.request.tables.without_passwords())}
+    options = {**plan.request.options(), **asdict(plan.request.tables.without_passwords())}
     facts = {
-        "request": {key: str(one) if isinstance(one, Path) else one for key, one in asked.items()},
+        "request": {key: str(one) if isinstance(one, Path) else one for key, one in options.items()},
         "plan": plan_facts(plan),
         "versions": versions(),
     }
@@ -289,9 +289,9 @@ def read_facts(run: AuditFolder) -> RunFacts:
     return facts
 
 
-def write_what_if(run: AuditFolder, found: WhatIf) -> None:
+def write_what_if(run: AuditFolder, what_if: WhatIf) -> None:
     """Write what sets of columns would give away."""
-    write_durably(run.what_if, json.dumps(asdict(found), indent=1).encode())
+    write_durably(run.what_if, json.dumps(asdict(what_if), indent=1).encode())
 
 
 def read_what_if(run: AuditFolder) -> WhatIf | None:
@@ -299,8 +299,8 @@ def read_what_if(run: AuditFolder) -> WhatIf | None:
     if not os.path.lexists(run.what_if):
         return None
     again = "`plumbline whatif` writes it again."
-    found: WhatIf = parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
-    return found
+    what_if: WhatIf = parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
+    return what_if
 
 
 def versions() -> dict[str, str]:

@@ -231,10 +231,10 @@ def alignment_seconds(ids: Sequence[int], calibration: Calibration) -> float:
     A passive party's ids stream to the active party, which keeps pace where there are two cores. Then the active party
     asks for its own, which are answered once all of them are there.
     """
-    own, *others = ids
+    active_ids, *passive_ids = ids
     once, again = calibration.blinded_id, calibration.reblinded_id
-    total, remaining = 0.0, own
-    for other in others:
+    total, remaining = 0.0, active_ids
+    for other in passive_ids:
         streamed = other * (once if calibration.cores > 1 else once + again)
         total += streamed + remaining * (once + again)
         remaining = min(remaining, other)
@@ -294,6 +294,6 @@ def _before_steps(cost: Cost, calibration: Calibration) -> StageForecast:
     cipher = calibration.cipher
     busy = [_seconds(work, cipher) for work in cost.before.values()]
     most = max(cost.kept_bytes, key=lambda name: cost.kept_bytes[name])
-    made, megabytes = sum(work.encryptions for work in cost.before.values()), math.ceil(cost.kept_bytes[most] / 1e6)
-    amount = f"{made:,} ciphertexts; {most} keeps {megabytes:,} MB of them in memory, nothing on disk"
+    count, megabytes = sum(work.encryptions for work in cost.before.values()), math.ceil(cost.kept_bytes[most] / 1e6)
+    amount = f"{count:,} ciphertexts; {most} keeps {megabytes:,} MB of them in memory, nothing on disk"
     return StageForecast("encrypting features", _shared_out(busy, calibration.cores, calibration.workers), amount)

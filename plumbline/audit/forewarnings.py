@@ -33,11 +33,11 @@ def forewarnings(tables: JoinedTables, adversary: AdversaryOptions) -> Iterator[
 
 
 def _few_records(tables: JoinedTables, adversary: AdversaryOptions) -> Iterator[str]:
-    judged, trained = len(tables.split.test), len(tables.split.train)
-    if adversary.attacks_predictions and judged < LEAST_RECORDS:
+    test_records, trained = len(tables.split.test), len(tables.split.train)
+    if adversary.attacks_predictions and test_records < LEAST_RECORDS:
         yield (
-            f"{counted(judged, 'test record')} will judge what predictions give away, and {LEAST_RECORDS} are needed: "
-            "every column will be grey. Bring more records, or test more of them (--set test_fraction=.4)."
+            f"{counted(test_records, 'test record')} will judge what predictions give away, and {LEAST_RECORDS} are "
+            "needed: every column will be grey. Bring more records, or test more of them (--set test_fraction=.4)."
         )
     if trained < LEAST_RECORDS and (adversary.mounts_all or any(map(_is_on_training, adversary.attacks))):
         yield (
@@ -72,9 +72,9 @@ def _columns_like_the_label(tables: JoinedTables) -> Iterator[str]:
         return
     least = 1 - _NEARLY * (1 - np.bincount(labels).max() / len(labels))
     for party, data in tables.data.items():
-        own = tables.aligned[party].rows[labelled]
+        rows = tables.aligned[party].rows[labelled]
         for plan in data.table.kept if party != Role.ACTIVE else ():
-            right = _told_by(_values(data.table.frame[plan.name].iloc[own]), labels)
+            right = _told_by(_values(data.table.frame[plan.name].iloc[rows]), labels)
             if right >= least:
                 yield (
                     f"Column {quoted(plan.name)} of {party} by itself tells the label of {percent(right, 1)} of the "

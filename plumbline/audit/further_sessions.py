@@ -81,8 +81,8 @@ class ClearSessions:
             for name in self._passive
         }
         coordinator = settings[Role.COORDINATOR]
-        chosen = cast("tuple[ScoreDefence, ...]", load_defences(coordinator, Role.COORDINATOR))
-        self._protection = Protection(chosen, _secrets_of(coordinator))
+        defences = cast("tuple[ScoreDefence, ...]", load_defences(coordinator, Role.COORDINATOR))
+        self._protection = Protection(defences, _secrets_of(coordinator))
         self.agreement = replace(
             agreement,
             parties=tuple(
@@ -95,9 +95,9 @@ class ClearSessions:
             wants_parameter_gram=self._protection.wants_gram,
             announced=self._protection.announced,
         )
-        own = tables.aligned[Role.ACTIVE].features
+        features_active = tables.aligned[Role.ACTIVE].features
         # The active party's last column is its bias.
-        self._features = {str(Role.ACTIVE): np.column_stack([own, np.ones(len(own))])}
+        self._features = {str(Role.ACTIVE): np.column_stack([features_active, np.ones(len(features_active))])}
         self._features |= {name: self._trained_on(name) for name in self._passive}
         self._starts = {
             name: self._drawn(name, np.random.default_rng(settings[name].private_seed)) for name in self._passive
@@ -152,17 +152,17 @@ class ClearSessions:
     def _kept(self, epochs: Iterator[list[FloatArray]]) -> dict[str, PartyModel]:
         """Find the model of the epoch that a session keeps: the last, or with patience the best before that ran out."""
         patience, validation = self.agreement.plan.patience, self._tables.split.validation
-        kept, best, waited = dict[str, PartyModel](), math.inf, 0
+        party_models, best, waited = dict[str, PartyModel](), math.inf, 0
         for weights in epochs:
             models = self.models(dict(zip(self._features, weights, strict=True)))
             if not patience:
-                kept = models
+                party_models = models
                 continue
             loss = log_loss(self.scores(models, validation), self._tables.labels[validation])
-            kept, best, waited = (models, loss, 0) if loss < best else (kept, best, waited + 1)
+            party_models, best, waited = (models, loss, 0) if loss < best else (party_models, best, waited + 1)
             if waited >= patience:
                 break
-        return kept
+        return party_models
 
     def _calibrated(self, models: dict[str, PartyModel]) -> tuple[dict[str, PartyModel], Calibration | None]:
         """Fit a slope and intercepts to validation records where the session does, and scale every party's part."""
@@ -193,8 +193,8 @@ class ClearSessions:
 
     def scores(self, models: Mapping[str, PartyModel], rows: IntArray) -> FloatArray:
         """Answer as the coordinator does for some rows, under its defences: (n, classes)."""
-        asked = rows.tolist()
-        logits = sum(model.partial_scores(asked) for model in models.values())
+        row_numbers = rows.tolist()
+        logits = sum(model.partial_scores(row_numbers) for model in models.values())
         grams = [models[name].parameter_gram() for name in self._passive]
         return self._protection.protected(confidence_scores(cast(FloatArray, logits)), total_gram(grams))
 
@@ -246,8 +246,8 @@ class ClearSessions:
         learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
         columns = TrainingColumns(self._features[name], self._tables.split.train)
         features = columns.table.shape[1]
-        own = OwnData(features, None, agreement.classes, agreement.total_features, generator, trained=columns)
-        return learner.begin(own).weights
+        party_data = OwnData(features, None, agreement.classes, agreement.total_features, generator, trained=columns)
+        return learner.begin(party_data).weights
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
         labels = self._tables.labels if name == Role.ACTIVE else None
@@ -257,13 +257,13 @@ class ClearSessions:
         has_part = any(array.any() for array in model.part.arrays().values())
         return model.disclosed_by(self._defences[model.name]) if has_part else model.part
 
-    def _auxiliary(self, models: Mapping[str, PartyModel], known: IntArray) -> AuxiliaryRows:
+    def _auxiliary(self, models: Mapping[str, PartyModel], rows: IntArray) -> AuxiliaryRows:
         tables = self._tables
         return AuxiliaryRows(
-            features_active=tables.features(Role.ACTIVE, known),
-            features_passive=np.hstack([tables.features(name, known) for name in self._passive]),
-            scores=self.scores(models, known),
-            labels=tables.labels[known],
+            features_active=tables.features(Role.ACTIVE, rows),
+            features_passive=np.hstack([tables.features(name, rows) for name in self._passive]),
+            scores=self.scores(models, rows),
+            labels=tables.labels[rows],
         )
 
 
@@ -304,13 +304,15 @@ def attack_at_the_limit(
         return
     if not agreement.serving.tells_owners:
         limit = replace(limit, reason=SHARED_SCORES)
-    elif mounted := labels_of(plan.request.adversary.attacks, plan.levels, limit):
+    elif by_label := labels_of(plan.request.adversary.attacks, plan.levels, limit):
         sessions = ClearSessions(tables, plan.recipe.parties, agreement)
         limit = replace(limit, records=len(sessions.training_rows))
         with logged_to(run.logs / "auditor.log"):
-            batch = _attacked(_seen_of_all(sessions, run, limit, progress), mounted, limit)
-        found = folder.estimates(0)
-        folder.write_estimates(0, Estimates(found.rows, found.by_attack | batch.arrays, found.auxiliary_rows))
+            batch = _attacked(_seen_of_all(sessions, run, limit, progress), by_label, limit)
+        estimates = folder.estimates(0)
+        folder.write_estimates(
+            0, Estimates(estimates.rows, estimates.by_attack | batch.arrays, estimates.auxiliary_rows)
+        )
         folder.write_prediction_outcomes([*outcomes, *batch.outcomes])
     folder.write_session_limit(limit)
 
@@ -332,22 +334,22 @@ def _seen_of_all(
 ) -> attacks.PredictionView:
     """Collect what the active party sees of the audited session, the last one, behind all others."""
     folder, estimates = run.parties, run.parties.estimates(0)
-    rows, known = estimates.rows, estimates.auxiliary_rows
+    rows, auxiliary_rows = estimates.rows, estimates.auxiliary_rows
     # One passive party at a time, for sums of several parties' forms tell less.
-    asked = [party.name for party in limit.parties for _ in range(party.sessions - 1)]
+    parties = [party.name for party in limit.parties for _ in range(party.sessions - 1)]
     progress.stage("further sessions", "sessions")
     earlier = []
-    for number, name in enumerate(asked):
-        progress.at(number, len(asked))
+    for number, name in enumerate(parties):
+        progress.at(number, len(parties))
         generator = np.random.default_rng((sessions.agreement.plan.seed, number))
-        seen = sessions.seen(sessions.trained([name], generator), rows, known)
+        view = sessions.seen(sessions.trained([name], generator), rows, auxiliary_rows)
         # Many of them are held at once: without what is the same in every session.
-        earlier.append(replace(seen, labels=None, features_train=None, moments=None))
+        earlier.append(replace(view, labels=None, features_train=None, moments=None))
     names = [party.name for party in sessions.agreement.parties]
     last = sessions.seen(
         sessions.models({name: folder.weights(name).weights for name in names}),
         rows,
-        known,
+        auxiliary_rows,
         scores=_delivered(folder, sessions.agreement, rows),
         moments=read_moments(run.prior_knowledge),
     )
@@ -362,22 +364,22 @@ def _delivered(folder: RunFolder, agreement: Agreement, rows: IntArray) -> Float
 
 
 def _attacked(
-    view: attacks.PredictionView, mounted: Mapping[str, tuple[str, Mapping[str, Any]]], limit: SessionLimit
+    view: attacks.PredictionView, by_label: Mapping[str, tuple[str, Mapping[str, Any]]], limit: SessionLimit
 ) -> AttackedBatch:
     """Say what each attack finds at each level, in the words of a hosted one."""
     batch = AttackedBatch(0, view.n)
-    is_wide, seen = view.d > _MOST_SAMPLED, view
-    if is_wide and (known := view.moments) is not None:
+    is_wide, attack_view = view.d > _MOST_SAMPLED, view
+    if is_wide and (moments := view.moments) is not None:
         # What it tells of single values of columns takes minutes to weigh where there are many.
-        seen = replace(view, moments=replace(known, supports=(), frequencies=(), groups=()))
-    for label, (name, options) in mounted.items():
+        attack_view = replace(view, moments=replace(moments, supports=(), frequencies=(), groups=()))
+    for label, (name, options) in by_label.items():
         wide = attacks.spec_of(name).when_wide if is_wide else {}
         attack = attacks.load_prediction(name, **{**options, **wide})
-        batch.mount(Mounted(label, attack, lambda: seen))
-    made = len(view.earlier)
+        batch.mount(Mounted(label, attack, lambda: attack_view))
+    simulated_count = len(view.earlier)
     simulated = (
-        f"SIMULATED: {made} of the {made + 1} sessions were trained in the clear by the auditor, each in one epoch "
-        f"over {counted(limit.records, 'record')}."
+        f"SIMULATED: {simulated_count} of the {simulated_count + 1} sessions were trained in the clear by the auditor, "
+        f"each in one epoch over {counted(limit.records, 'record')}."
     )
     if is_wide:
         simulated += f" So many columns ({view.d}) were solved for at once, without their bounds and their few values."

@@ -26,15 +26,15 @@ def malicious_attacks(parties: Mapping[str, Settings]) -> tuple[str, ...]:
     Raises:
         ValueError: where a party mounts two that replace the same.
     """
-    own = parties[Role.ACTIVE]
-    if own.model:
+    active = parties[Role.ACTIVE]
+    if active.model:
         return ()
-    plan = own.plan()
+    plan = active.plan()
     names = list[str]()
     for party, settings in parties.items():
-        mounted = _on_training(party, settings)
-        check_replaced(mounted)
-        names += [one.name for label, one in mounted.items() if not listens(one) and not obstacle(label, one, plan)]
+        attacks = _on_training(party, settings)
+        check_replaced(attacks)
+        names += [one.name for label, one in attacks.items() if not listens(one) and not obstacle(label, one, plan)]
     return tuple(dict.fromkeys(names))
 
 
@@ -44,9 +44,9 @@ def mounting(parties: Mapping[str, Settings], names: frozenset[str], *, only: bo
 
 
 def _attacks(settings: Settings, names: frozenset[str], only: bool) -> dict[str, Any]:
-    kept = tuple(name for name in settings.attacks if (name in names) == only)
-    options = {name: settings.attack_options[name] for name in kept if name in settings.attack_options}
-    return {"attacks": kept, "attack_options": options}
+    labels = tuple(name for name in settings.attacks if (name in names) == only)
+    options = {name: settings.attack_options[name] for name in labels if name in settings.attack_options}
+    return {"attacks": labels, "attack_options": options}
 
 
 def _on_training(name: str, settings: Settings) -> Mapping[str, TrainingAttack]:

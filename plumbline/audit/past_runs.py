@@ -77,8 +77,8 @@ def past_runs(folder: Path) -> tuple[PastRun, ...]:
     """List the runs in a folder, newest first; none where there is no folder. Other folders in it are passed over."""
     if not folder.is_dir():
         return ()
-    found = map(read_run, filter(is_run, folder.iterdir()))
-    return tuple(sorted(found, key=lambda run: run.order, reverse=True))
+    runs = map(read_run, filter(is_run, folder.iterdir()))
+    return tuple(sorted(runs, key=lambda run: run.order, reverse=True))
 
 
 def is_run(folder: Path) -> bool:
@@ -190,19 +190,19 @@ def results_in(folder: Path) -> Results:
 def read_run(folder: Path) -> PastRun:
     """Read what a list says of a run; a file that can't be read is a sentence of its headline."""
     faults: list[str] = []
-    asked = _unless_broken(lambda: what_was_asked(asked_in(folder)), faults)
-    found = _unless_broken(lambda: _summary_in(folder), faults)
+    request = _unless_broken(lambda: what_was_asked(asked_in(folder)), faults)
+    summary = _unless_broken(lambda: _summary_in(folder), faults)
     status = _unless_broken(lambda: AuditFolder(folder).status, faults)
-    verdict = RunVerdict() if found is None else found
+    verdict = RunVerdict() if summary is None else summary
     headline = status.reason if status is not None and status.reason else verdict.sentence
     # Before runs said of themselves how they ended, results were the last that they wrote.
-    ended = status.status if status is not None else "finished" if found is not None else "unknown"
+    ended = status.status if status is not None else "finished" if summary is not None else "unknown"
     when = began(folder)
     return PastRun(
         folder=folder,
         when=when,
         name=folder.name[_TIME_LENGTH + 1 :] if when else folder.name,
-        what=asked or "",
+        what=request or "",
         status=ended,
         headline=" ".join([*faults, headline]).strip(),
         light=verdict.light,
@@ -252,9 +252,9 @@ _reading = threading.Lock()
 
 def _outline_in(file: Path) -> _Outline:
     """Read a run's verdict.json or results.json, again only when it has changed. Raises RunFolderError and OSError."""
-    found = file.stat()
+    facts = file.stat()
     with _reading:
-        outline = _outline_of(file, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        outline = _outline_of(file, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size)
     if isinstance(outline, str):
         raise RunFolderError(outline)
     return outline
@@ -299,10 +299,10 @@ def began(folder: Path) -> str:
         return ""
 
 
-def _unless_broken(read: Callable[[], T], faults: list[str]) -> T | None:
+def _unless_broken(reader: Callable[[], T], faults: list[str]) -> T | None:
     """Read; None for a broken file, of which the faults say more: other runs are listed all the same."""
     try:
-        return read()
+        return reader()
     except ValueError as error:
         faults.append(str(error))
     except OSError as error:
@@ -322,15 +322,15 @@ def what_was_asked(asked: Mapping[str, Any]) -> str:
     tables = [asked["data"]] if "data" in asked else [asked.get("active", ""), *asked.get("passive", [])]
     tables += [asked[part] for part in ("own", "received", "model", "secret") if part in asked]
     # Of a database's URL the part before the password, if that.
-    words = [
+    phrases = [
         " + ".join(str(one).split("://")[0] if "://" in str(one) else Path(str(one)).name for one in tables if one)
     ]
     attacks, defences = asked.get("attacks", []), asked.get("defences", [])
     if attacks and attacks != [NO_ATTACKS]:
-        words.append(f"{len(attacks)} attack{'s' * (len(attacks) != 1)}")
+        phrases.append(f"{len(attacks)} attack{'s' * (len(attacks) != 1)}")
     if defences:
-        words.append(f"under {', '.join(defences)}")
-    return ", ".join(filter(None, words))
+        phrases.append(f"under {', '.join(defences)}")
+    return ", ".join(filter(None, phrases))
 
 
 # Of a request, what names a run rather than says what it does.
@@ -448,8 +448,8 @@ def _leaks(glance: _Glance) -> dict[str, str]:
 
 def _parts(columns: Sequence[_Column]) -> dict[str, float | None]:
     """List the federation's part of each column, the most exposed first."""
-    found = {}
+    shares = {}
     for column in columns:
         parts = [level["part"] for level in column["levels"] if level["level"] == column.get("headline", HEADLINE)]
-        found[f"{column['party']}.{column['column']}"] = _measured(parts[0]["mean"]) if parts and parts[0] else None
-    return found
+        shares[f"{column['party']}.{column['column']}"] = _measured(parts[0]["mean"]) if parts and parts[0] else None
+    return shares

@@ -67,19 +67,19 @@ def installed(options: Collection[str] = ()) -> tuple[str, ...]:
 
 def applicable(scenario: Scenario) -> tuple[tuple[str, ...], tuple[LeftOut, ...]]:
     """Split all attacks into those that can apply, and those left out with the reason."""
-    chosen, left_out = list[str](), list[LeftOut]()
+    names, left_out = list[str](), list[LeftOut]()
     for name in attacks.names():
         if (obstacle := next(_obstacles(name, scenario), None)) is not None:
             left_out.append(obstacle)
         # The auditor mounts it itself, for no service of one session sees others.
         elif not attacks.spec_of(name).joins_sessions:
-            chosen.append(name)
+            names.append(name)
     # One party can send one attack's messages only: those of the attack that is more particular about where it applies.
-    replacing = sorted(filter(_needs_ciphertexts, chosen), key=lambda name: attacks.spec_of(name).obstacle is None)
+    replacing = sorted(filter(_needs_ciphertexts, names), key=lambda name: attacks.spec_of(name).obstacle is None)
     for name in replacing[1:]:
-        chosen.remove(name)
+        names.remove(name)
         left_out.append(LeftOut(name, f"takes the same messages as {replacing[0]}: name it alone", is_safe=False))
-    return tuple(chosen), tuple(left_out)
+    return tuple(names), tuple(left_out)
 
 
 def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     """
     limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
     plan, family, reason = agreement.plan, agreement.plan.family, None
-    told = plan.training.forms(plan, agreement.classes).of_session(plan.epochs)
+    session_forms = plan.training.forms(plan, agreement.classes).of_session(plan.epochs)
     if not family.spec.trains:
         reason = _INSTALLED
     elif not agreement.serving.tells_owners and plan.protocol == "shared":
@@ -227,7 +227,8 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // told)) for party, forms in limits
+            AskedParty(party.name, party.feature_count, forms, max(1, forms // session_forms))
+            for party, forms in limits
         ),
         reason=reason,
     )
@@ -399,8 +400,8 @@ def candidates(request: AuditRequest) -> AuditRequest:
 
 def _with_options(federation: FederationOptions) -> frozenset[str]:
     """Names of the attacks that options were given for, here or in the environment."""
-    given = {**environment_values(), **federation.settings}.get("attack_options", {})
-    options = json.loads(given) if isinstance(given, str) else given
+    plugin_options = {**environment_values(), **federation.settings}.get("attack_options", {})
+    options = json.loads(plugin_options) if isinstance(plugin_options, str) else plugin_options
     return frozenset(options)
 
 
@@ -417,14 +418,14 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     """
     federation, adversary = request.federation, request.adversary
     agreement = expected_agreement(recipe, tables, is_trained=federation.hidden is None)
-    own = recipe.parties[Role.ACTIVE]
-    proposed = own.plan()
-    given = own.model_fields_set | LearnerCalls(proposed.family).terms().keys()
-    asked = asked_cipher(proposed.cipher, given, _only_encrypted(federation))
+    active = recipe.parties[Role.ACTIVE]
+    proposed = active.plan()
+    setting_names = active.model_fields_set | LearnerCalls(proposed.family).terms().keys()
+    request_choice = asked_cipher(proposed.cipher, setting_names, _only_encrypted(federation))
     calibration = usual_calibration(agreement)
     work = Workload(agreement, tables.table_sizes, {}, 0, 0)
-    choice = asked or CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
-    if asked is None and agreement.plan.family.spec.trains:
+    choice = request_choice or CipherChoice(ENCRYPTED, "nothing is trained.", is_asked=False)
+    if request_choice is None and agreement.plan.family.spec.trains:
         choice = chosen_cipher(*(training_seconds(work, calibration, cipher) for cipher in (ENCRYPTED, IN_THE_CLEAR)))
     scenario = replace(
         scenario_of(agreement, is_white_box=not adversary.black_box, is_encrypted=choice.is_encrypted),
@@ -433,16 +434,16 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
     )
     if federation.hidden:
         scenario = replace(scenario, model="network")
-    chosen, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
+    names, left_out = applicable(scenario) if adversary.mounts_all else (adversary.attacks, ())
     attacked = recipe.parties[Role.ACTIVE].attacked_records
     if not attacked and adversary.mounts_all:
         attacked = few_enough(len(tables.split.test), scenario.passive_features)
     settings = {**federation.settings, "attacked_records": attacked} if attacked else federation.settings
-    decided = request.changed(attacks=chosen, cipher=choice.cipher, settings=settings)
+    decided = request.changed(attacks=names, cipher=choice.cipher, settings=settings)
     final = decided.recipe(recipe.tables).checked()
     records = attacked or len(tables.split.test)
     limit = limit_of(decided, final, agreement)
-    together = labels_of(chosen, adversary.levels, limit)
+    together = labels_of(names, adversary.levels, limit)
     extent = Extent(records, scenario.passive_features, work.steps, work.batches)
     work = replace(
         work,
@@ -454,7 +455,7 @@ def plan_audit(request: AuditRequest, recipe: CheckedRecipe, tables: JoinedTable
         malicious=malicious_attacks(final.parties) if agreement.plan.family.spec.trains else (),
     )
     # Named attacks on ciphertexts, in a run that has none, say that they don't apply, not that all is safe.
-    unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, chosen)))
+    unapplied = () if choice.is_encrypted else tuple(map(_without_ciphertexts, filter(_needs_ciphertexts, names)))
     unmeasured = not_measured(scenario, left_out or unapplied)
     foretold = forecast(work, calibration, choice.cipher)
     counts = np.bincount(tables.labels[tables.labels != NO_LABEL], minlength=len(tables.class_names)).tolist()
@@ -486,14 +487,14 @@ def _plan_beside(
     tables: JoinedTables,
 ) -> AuditPlan:
     """Plan a variant of the request; raises ValueError for one that can't work, before anything is run."""
-    asked = request.changed(
+    variant_request = request.changed(
         settings=dict(variant.settings),
         cipher="auto" if variant.sets_cipher else cipher,
         listed={},
         try_defences=False,
     )
-    recipe = candidates(asked).recipe(own_tables).checked()
-    return replace(plan_audit(asked, recipe, tables), title=variant.title)
+    recipe = candidates(variant_request).recipe(own_tables).checked()
+    return replace(plan_audit(variant_request, recipe, tables), title=variant.title)
 
 
 def expected_agreement(recipe: CheckedRecipe, tables: JoinedTables, *, is_trained: bool) -> Agreement:
@@ -546,8 +547,8 @@ def _seconds_of_attacks(recipe: CheckedRecipe, extent: Extent) -> Mapping[str, f
         role = role_of(name)
         if role is Role.COORDINATOR:
             continue
-        for mounted in load_attacks(settings.attacks, settings.attack_options, role):
-            seconds |= {label: attack_seconds(label, extent) for label in mounted}
+        for labels in load_attacks(settings.attacks, settings.attack_options, role):
+            seconds |= {label: attack_seconds(label, extent) for label in labels}
     return seconds
 
 

@@ -162,12 +162,12 @@ class TableOptions:
         """Raise ValueError for an encoding that there isn't, and for words that an option doesn't know."""
         if wrong := [one for one in self.encoding if not is_encoding(one.rpartition(":")[2])]:
             raise ValueError(f"--encoding is one of text, such as gb18030 or windows-1251, got {wrong[0]!r}.")
-        for name, known in _KNOWN.items():
-            asked = getattr(self, name)
-            for word in (asked,) if isinstance(asked, str) else asked:
-                if word not in known:
+        for name, vocabulary in _KNOWN.items():
+            value = getattr(self, name)
+            for word in (value,) if isinstance(value, str) else value:
+                if word not in vocabulary:
                     option = f"--{name.replace('_', '-')}"
-                    raise ValueError(f"{option} is {_or(known)}, got {word!r}.{did_you_mean(word, known)}")
+                    raise ValueError(f"{option} is {_or(vocabulary)}, got {word!r}.{did_you_mean(word, vocabulary)}")
 
     @property
     def splits(self) -> bool:
@@ -208,15 +208,15 @@ class TableOptions:
         """Settings of each party's own data, by its name, but for which columns are whose: that, tables tell."""
         if not self.has_tables:
             roles = {"public": self.public, "sensitive": self.sensitive}
-            said = {role: names for role, names in roles.items() if names}
-            return {party: {**own, **said} for party, own in shares_of(self.data, self.parties).items()}
+            column_roles = {role: names for role, names in roles.items() if names}
+            return {party: {**own, **column_roles} for party, own in shares_of(self.data, self.parties).items()}
         tables = own_tables(self.files, label=self.label, id_column=self.id_column)
-        for party, own in tables.items():
+        for party, settings in tables.items():
             names = _OF_TABLES if party != Role.ACTIVE else (*_OF_TABLES, *_OF_LABELS)
-            asked: dict[str, Any] = {name: getattr(self, name) for name in names}
-            asked |= {name: "".join(self._meant(name, party)[-1:]) for name in ("encoding", "sheet")}
-            asked["missing"] = self._meant("missing", party)
-            own.update({name: value for name, value in asked.items() if value and value != DEFAULTS[name]})
+            choices: dict[str, Any] = {name: getattr(self, name) for name in names}
+            choices |= {name: "".join(self._meant(name, party)[-1:]) for name in ("encoding", "sheet")}
+            choices["missing"] = self._meant("missing", party)
+            settings.update({name: value for name, value in choices.items() if value and value != DEFAULTS[name]})
         return tables
 
     @property
@@ -234,7 +234,7 @@ class TableOptions:
             "--sensitive": self.sensitive,
             "--encode": tuple(self.encode),
             "--active-columns": self.active_columns,
-            "--missing": tuple(one for entry in self.missing if (one := entry.rpartition("=")[0])),
+            "--missing": tuple(pattern for entry in self.missing if (pattern := entry.rpartition("=")[0])),
             "--passive-columns": tuple(name for text in self.passive_columns for name in listed(text)),
         }
 
@@ -320,8 +320,8 @@ class FederationOptions:
 
     def said(self, *names: str) -> Settings:
         """Read what PLUMBLINE_* variables, and above them ``settings``, say of some settings; others aren't checked."""
-        said = {**environment_values(), **self.all_settings}
-        return settings_of({name: said[name] for name in names if name in said})
+        values = {**environment_values(), **self.all_settings}
+        return settings_of({name: values[name] for name in names if name in values})
 
 
 @dataclass(frozen=True)
@@ -450,13 +450,15 @@ class AuditRequest:
             raise TypeError(f"An audit has no option {sorted(unknown)[0]!r}.")
         settings = options.get("settings", {})
         if any("(" in label for label in options.get("attacks", ())):
-            given = settings.get("attack_options", {})
-            names, merged = attacks_labelled(options["attacks"], json.loads(given) if isinstance(given, str) else given)
+            attack_options = settings.get("attack_options", {})
+            names, merged = attacks_labelled(
+                options["attacks"], json.loads(attack_options) if isinstance(attack_options, str) else attack_options
+            )
             options |= {"attacks": names, "settings": {**settings, "attack_options": merged}}
         if variants := variants_of(settings := options.get("settings", {})):
             options |= {"settings": dict(variants[0].settings), "listed": dict(settings)}
-        chosen = ({one.name: options[one.name] for one in fields(kind) if one.name in options} for kind in _PARTS)
-        return cls(*(kind(**own) for kind, own in zip(_PARTS, chosen, strict=True)))
+        part_options = ({one.name: options[one.name] for one in fields(kind) if one.name in options} for kind in _PARTS)
+        return cls(*(kind(**own) for kind, own in zip(_PARTS, part_options, strict=True)))
 
     def options(self) -> dict[str, Any]:
         """List every option by its name."""
@@ -496,8 +498,8 @@ DEFAULTS: Mapping[str, Any] = {one.name: one.default for part in _PARTS for one 
 _FIELDS = frozenset(DEFAULTS)
 
 
-def _or(words: Collection[str]) -> str:
-    *most, last = words
+def _or(choices: Collection[str]) -> str:
+    *most, last = choices
     return f"{', '.join(most)} or {last}"
 
 

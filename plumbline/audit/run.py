@@ -91,8 +91,8 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
     with run_at_work(run.path):
         write_plan(run, plan)
         is_quiet = request.output.verbosity == "quiet"
-        shown = nullcontext(RunProgress()) if is_quiet else shown_progress(console, expected=plan.workload.attacks)
-        with shown as progress:
+        display = nullcontext(RunProgress()) if is_quiet else shown_progress(console, expected=plan.workload.attacks)
+        with display as progress:
             run_federation(plan, tables, run, progress)
             progress.stage("judging")
             findings = judged(run, plan.request, lambda what, done, of: progress.at(done, of, what))
@@ -104,8 +104,8 @@ def audited(request: AuditRequest, console: Console) -> tuple[AuditFolder, Findi
             write_worst_records(run, tables, findings)
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
         print_findings(console, findings, time.perf_counter() - start, request.output.verbosity)
-        if words := recommendation_words(findings.trials):
-            console.print(words, highlight=False)
+        if recommendation := recommendation_words(findings.trials):
+            console.print(recommendation, highlight=False)
         console.print(f"Report: {run.report}", highlight=False)
     return run, findings
 
@@ -119,10 +119,10 @@ def prepare(request: AuditRequest, console: Console) -> tuple[AuditPlan, JoinedT
     settings = request.federation.all_settings
     settings_of({name: value for name, value in settings.items() if not name.endswith("_options")})
     # What else is asked for is checked, and refused, with the whole recipe.
-    own = request.federation.said("table_megabytes", "table_columns", "table_cells", "encoder", "pad_widths")
-    examined, is_quiet = examine_tables(request.tables, own.table_limits), request.output.verbosity == "quiet"
+    rules = request.federation.said("table_megabytes", "table_columns", "table_cells", "encoder", "pad_widths")
+    examined, is_quiet = examine_tables(request.tables, rules.table_limits), request.output.verbosity == "quiet"
     if examined.tables and not is_quiet:
-        print_tables(console, examined, None if own.pad_widths else own.encoder)
+        print_tables(console, examined, None if rules.pad_widths else rules.encoder)
     recipe = candidates(request).recipe(examined.settings).checked()
     tables = JoinedTables(recipe.parties, examined.tables)
     plan = plan_audit(request, recipe, tables)
@@ -202,17 +202,17 @@ def write_worst_records(run: AuditFolder, tables: JoinedTables, findings: Findin
 
     Rows are counted as the table has them, from 1, without a heading. Nobody else's file has them.
     """
-    for one in findings.record_risks:
-        worst = np.lexsort((-one.told, -one.risk))[:_MOST_NAMED]
-        own = rows_of(tables.data[one.party].ids, tables.ids_of(one.rows[worst]))
-        told = [
-            {"row": int(row) + 1, "risk": float(one.risk[place]), "values_told": int(one.told[place])}
-            for row, place in zip(own, worst, strict=True)
-            if one.risk[place] > 0 or one.told[place] > 0
+    for risks in findings.record_risks:
+        worst = np.lexsort((-risks.told, -risks.risk))[:_MOST_NAMED]
+        table_rows = rows_of(tables.data[risks.party].ids, tables.ids_of(risks.rows[worst]))
+        entries = [
+            {"row": int(row) + 1, "risk": float(risks.risk[place]), "values_told": int(risks.told[place])}
+            for row, place in zip(table_rows, worst, strict=True)
+            if risks.risk[place] > 0 or risks.told[place] > 0
         ]
-        folder = run.owner(one.party)
+        folder = run.owner(risks.party)
         make_folder(folder)
-        write_durably(folder / "worst-records.json", json.dumps(told, indent=1).encode())
+        write_durably(folder / "worst-records.json", json.dumps(entries, indent=1).encode())
 
 
 def report_again(run: AuditFolder) -> Findings:
@@ -281,10 +281,10 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
         )
     if plan.left_out:
         reasons: dict[str, list[str]] = {}
-        for one in plan.left_out:
-            reasons.setdefault(one.reason, []).append(one.attack)
-        words = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
-        yield f"Left out: {'; '.join(words)}."
+        for attack in plan.left_out:
+            reasons.setdefault(attack.reason, []).append(attack.attack)
+        phrases = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
+        yield f"Left out: {'; '.join(phrases)}."
     for variant in plan.beside:
         amounts = [f" ({stage.amount})" for stage in variant.forecast.stages if stage.name == "encrypting features"]
         insecure = "" if variant.cipher.is_encrypted else " INSECURE: in the clear."
@@ -295,8 +295,8 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
     if plan.request.federation.try_defences:
         most = most_trials(plan.request)
         # No trial takes as long as training does for its cipher.
-        left = ("training", MALICIOUS_SESSION) if plan.cipher.is_encrypted else ()
-        each = sum(stage.seconds for stage in plan.forecast.stages if stage.name not in left)
+        omissions = ("training", MALICIOUS_SESSION) if plan.cipher.is_encrypted else ()
+        each = sum(stage.seconds for stage in plan.forecast.stages if stage.name not in omissions)
         yield (
             f"If anything leaks, up to {most} defences are tried afterwards, each in a federation of its "
             f"own over the same tables, split and seeds, in the clear: {Span.about(each)} each."

@@ -69,8 +69,8 @@ class ExaminedTables:
 
 def short_name(source: str) -> str:
     """Name a file without its folders, or a database without its password."""
-    shown = without_password(source)
-    return shown if "://" in source else Path(shown).name
+    address = without_password(source)
+    return address if "://" in source else Path(address).name
 
 
 def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> ExaminedTables:
@@ -84,20 +84,20 @@ def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> Ex
         return ExaminedTables(settings)
     choices = _ColumnChoices(asked, tuple(settings))
     problems, tables = Problems(), {}
-    for party, own in settings.items():
+    for party, party_settings in settings.items():
         try:
-            tables[party] = read_selected(own["data"], choices.of(party), limits, rules_of(own))
+            tables[party] = read_selected(party_settings["data"], choices.of(party), limits, rules_of(party_settings))
         except TableError as error:
-            told = {one.partition(": ")[2] for one in problems.found} if asked.splits else set()
-            new = [one for one in error.problems if one not in told]
-            problems.found.extend(f"{party} ({short_name(own['data'])}): {one}" for one in new)
+            sentences = {one.partition(": ")[2] for one in problems.found} if asked.splits else set()
+            new = [one for one in error.problems if one not in sentences]
+            problems.found.extend(f"{party} ({short_name(party_settings['data'])}): {one}" for one in new)
     problems.found.extend([*choices.unmatched(), *choices.labels_elsewhere()])
     if not problems.found:
         problems.found.extend(_no_overlap(tables, settings, asked.ignore_in_ids))
     problems.tell()
-    chosen = {party: {**own, **choices.settings(party)} for party, own in settings.items()}
+    full_settings = {party: {**own, **choices.settings(party)} for party, own in settings.items()}
     notes = overlap_words({party: table.ids for party, table in tables.items()}, asked.ignore_in_ids)
-    return ExaminedTables(chosen, tables, len(_shared(tables)), tuple(notes))
+    return ExaminedTables(full_settings, tables, len(_shared(tables)), tuple(notes))
 
 
 def rules_of(own: Mapping[str, Any]) -> ReadingRules:
@@ -137,26 +137,26 @@ class _ColumnChoices:
     def settings(self, party: str) -> dict[str, Any]:
         """Write the settings of a party that repeat the selection in its own process."""
         selection = self.chosen[party]
-        said: dict[str, Any] = {
+        column_settings: dict[str, Any] = {
             "columns": tuple(selection.columns or ()),
             "drop": tuple(selection.drop),
             "encode": selection.encode,
             **{role: tuple(self._matching(getattr(self.asked, role), party)) for role in ("public", "sensitive")},
         }
-        return {name: value for name, value in said.items() if value}
+        return {name: value for name, value in column_settings.items() if value}
 
     def unmatched(self) -> list[str]:
         """Sentences on names and patterns that no table answers to; none unless every table could be opened."""
         if len(self.present) < len(self.parties):
             return []
-        found = []
+        sentences = []
         for option, patterns in self.asked.named_columns.items():
             for pattern in patterns:
                 if not any(self._matching([pattern], party) for party in self.parties):
-                    known = [name for names in self.present.values() for name in names]
-                    meant = did_you_mean(self._split(pattern)[1], known) or " Check the headers of the tables."
-                    found.append(f"No table has a column {quoted(pattern)}, which {option} names.{meant}")
-        return found
+                    column_names = [name for names in self.present.values() for name in names]
+                    meant = did_you_mean(self._split(pattern)[1], column_names) or " Check the headers of the tables."
+                    sentences.append(f"No table has a column {quoted(pattern)}, which {option} names.{meant}")
+        return sentences
 
     def labels_elsewhere(self) -> list[str]:
         """Sentences on passive parties whose features would be the label itself."""
@@ -171,47 +171,47 @@ class _ColumnChoices:
         ]
 
     def _selection(self, party: str) -> Selection:
-        asked, active = self.asked, self.parties[0]
-        label = (asked.label or None) if party == active else None
-        drop = self._matching(asked.drop, party)
+        options, active = self.asked, self.parties[0]
+        label = (options.label or None) if party == active else None
+        drop = self._matching(options.drop, party)
         columns = self._columns(party)
         encode = {
             name: encoding
-            for key, encoding in asked.encode.items()
+            for key, encoding in options.encode.items()
             for name in self._matching([key], party)
             # The other columns of a table that is split are another party's.
-            if columns is None or name in columns or not asked.splits
+            if columns is None or name in columns or not options.splits
         }
-        return Selection(asked.id_column, label, columns, tuple(drop), encode)
+        return Selection(options.id_column, label, columns, tuple(drop), encode)
 
     def _columns(self, party: str) -> tuple[str, ...] | None:
         """List the features of a party, as far as the request chooses them."""
         named = self._matching(self.asked.columns, party)
         if not self.asked.splits:
             return tuple(named) or None
-        own = self._share(party)
-        return tuple(name for name in own if name in named or not named)
+        share = self._share(party)
+        return tuple(name for name in share if name in named or not named)
 
     def _share(self, party: str) -> list[str]:
         """List a party's columns of a table that is split: those named for it, or what is left."""
-        asked, present = self.asked, self.present[party]
-        features = [name for name in present if name not in (asked.id_column, asked.label)]
-        named = [asked.active_columns, *map(_names, asked.passive_columns)]
-        at = self.parties.index(party)
-        if at < len(named):
-            return [name for name in self._matching(named[at], party) if name in features]
-        taken = set(self._matching(asked.active_columns, party))
-        return [name for name in features if name not in taken]
+        options, present = self.asked, self.present[party]
+        features = [name for name in present if name not in (options.id_column, options.label)]
+        named = [options.active_columns, *map(_names, options.passive_columns)]
+        place = self.parties.index(party)
+        if place < len(named):
+            return [name for name in self._matching(named[place], party) if name in features]
+        active_columns = set(self._matching(options.active_columns, party))
+        return [name for name in features if name not in active_columns]
 
     def _matching(self, patterns: Sequence[str], party: str) -> list[str]:
         """Columns of a party's table that any of the patterns means; never its id or the label."""
-        found = []
+        columns = []
         for pattern in patterns:
             only, name = self._split(pattern)
             if only in ("", party):
-                found.extend(matches(name, self.present[party]))
+                columns.extend(matches(name, self.present[party]))
         reserved = {self.asked.id_column, *([self.asked.label] if party == self.parties[0] else [])}
-        return [name for name in dict.fromkeys(found) if name not in reserved]
+        return [name for name in dict.fromkeys(columns) if name not in reserved]
 
     def _split(self, pattern: str) -> tuple[str, str]:
         """Split a pattern into the party that it is for, if it names one, and the rest."""
@@ -237,10 +237,10 @@ def _no_overlap(
         f"{party} ({short_name(str(settings[party]['data']))}) has {len(table.ids):,}"
         for party, table in tables.items()
     )
-    for one in would_meet([table.ids for table in tables.values()], ignored):
+    for hint in would_meet([table.ids for table in tables.values()], ignored):
         return [
-            f"No id is in all tables ({rows}), but {one.count:,} would be if {one.words} didn't count: write ids alike "
-            f"in all of them, or use --ignore-in-ids {one.option}."
+            f"No id is in all tables ({rows}), but {hint.count:,} would be if {hint.words} didn't count: write ids "
+            f"alike in all of them, or use --ignore-in-ids {hint.option}."
         ]
     return [f"No id is in all tables ({rows}): check that --id names the same people's ids in each of them."]
 
@@ -281,12 +281,12 @@ def digits_words(grids: Sequence[Grid | None]) -> str:
 
 def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, str]) -> Table:
     facts = [source, f"{len(table.ids):,} rows", *([table.read_as] if table.read_as else [])]
-    shown = Table(title=shown_text(f"{party}: {', '.join(facts)}"), title_justify="left")
+    grid = Table(title=shown_text(f"{party}: {', '.join(facts)}"), title_justify="left")
     for heading in ("column", "found", "becomes", "digits"):
-        shown.add_column(heading, overflow="fold")
+        grid.add_column(heading, overflow="fold")
     plans = _most_telling(table.plans)
     for plan in plans:
-        shown.add_row(
+        grid.add_row(
             shown_text(bounded(plan.name)),
             shown_text(plan.found),
             shown_text(plan.becomes),
@@ -294,8 +294,8 @@ def _table_of(party: str, source: str, table: TypedTable, digits: Mapping[str, s
             style="dim" if _is_out(plan) else "",
         )
     if len(plans) < len(table.plans):
-        shown.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each", "")
-    return shown
+        grid.add_row(f"and {len(table.plans) - len(plans):,} more", "numbers", "1 feature each", "")
+    return grid
 
 
 def _most_telling(plans: tuple[ColumnPlan, ...]) -> list[ColumnPlan]:
@@ -368,9 +368,9 @@ class JoinedTables:
             ValueError: where a party would have no column, and for categories that are to become coarser.
         """
         plan, changed = self.settings[Role.ACTIVE].plan(), copy(self)
-        own = {name: self.data[name].changed(of_party) for name, of_party in asked.items()}
-        aligned = {name: one.aligned(self.aligned[name].rows, plan) for name, one in own.items()}
-        changed.data, changed.aligned = {**self.data, **own}, {**self.aligned, **aligned}
+        party_data = {name: self.data[name].changed(of_party) for name, of_party in asked.items()}
+        aligned = {name: one.aligned(self.aligned[name].rows, plan) for name, one in party_data.items()}
+        changed.data, changed.aligned = {**self.data, **party_data}, {**self.aligned, **aligned}
         return changed
 
     @property

@@ -49,34 +49,34 @@ def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
     Raises:
         ValueError: for a value that is listed twice, an unknown one, and a list that no listed learner has a use for.
     """
-    said = {name: listed(str(settings[name])) for name in LISTS if settings.get(name)}
-    lists = {name: values for name, values in said.items() if len(values) > 1}
+    choices = {name: listed(str(settings[name])) for name in LISTS if settings.get(name)}
+    lists = {name: values for name, values in choices.items() if len(values) > 1}
     if not lists:
         return ()
     _check(lists)
     options = _as_mapping(settings.get("learner_options", {}))
-    found: dict[str, Variant] = {}
-    learners = said.get("learner") or [str(environment_values().get("learner", LinearRegression.name))]
+    variants: dict[str, Variant] = {}
+    learners = choices.get("learner") or [str(environment_values().get("learner", LinearRegression.name))]
     for learner in learners:
-        taken = {one.name for one in options_of(registry.REGISTRY.class_of(learner))}
+        option_names = {one.name for one in options_of(registry.REGISTRY.class_of(learner))}
         # What another learner has no use for is left out.
-        given = {name: value for name, value in settings.items() if name in taken or name not in OF_LEARNERS}
-        own = {name: value for name, value in options.items() if name in taken}
-        for backward in said.get("backward", [""]) if "backward" in taken else [""]:
-            chosen = {"learner": learner} | ({"backward": backward} if backward else {})
-            of_learner = {name: value for name, value in {**given, **chosen}.items() if name in taken}
-            follows = LearnerCalls(made(learner, {**of_learner, **own})).terms()
-            for protocol in [""] if "protocol" in follows else said.get("protocol", [""]):
-                terms = chosen | ({"protocol": protocol} if protocol else {})
+        base = {name: value for name, value in settings.items() if name in option_names or name not in OF_LEARNERS}
+        learner_options = {name: value for name, value in options.items() if name in option_names}
+        for backward in choices.get("backward", [""]) if "backward" in option_names else [""]:
+            learner_terms = {"learner": learner} | ({"backward": backward} if backward else {})
+            of_learner = {name: value for name, value in {**base, **learner_terms}.items() if name in option_names}
+            follows = LearnerCalls(made(learner, {**of_learner, **learner_options})).terms()
+            for protocol in [""] if "protocol" in follows else choices.get("protocol", [""]):
+                terms = learner_terms | ({"protocol": protocol} if protocol else {})
                 variant = Variant(
                     {name: terms[name] for name in lists if name in terms},
-                    _settings(given, own, follows, terms),
+                    _settings(base, learner_options, follows, terms),
                     sets_cipher="cipher" in follows,
                 )
-                found.setdefault(variant.title, variant)
-    if useless := [name for name in lists if len({one.terms.get(name) for one in found.values()}) < 2]:
+                variants.setdefault(variant.title, variant)
+    if useless := [name for name in lists if len({one.terms.get(name) for one in variants.values()}) < 2]:
         raise ValueError(f"{useless[0]} is a list that {' and '.join(learners)} can't use.")
-    return tuple(found.values())
+    return tuple(variants.values())
 
 
 def _as_mapping(options: Any) -> dict[str, Any]:
@@ -92,13 +92,13 @@ def _check(lists: Mapping[str, list[str]]) -> None:
 
 
 def _settings(
-    given: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str | int], terms: Mapping[str, str]
+    base: Mapping[str, Any], options: Mapping[str, Any], follows: Mapping[str, str | int], terms: Mapping[str, str]
 ) -> dict[str, Any]:
     """Keep the settings that go with these terms and with what follows from them."""
     dropped = {"learner_options", *(name for name in (*LISTS, *follows) if name not in terms)}
-    if "learner" not in given:  # the shell's, or the default
+    if "learner" not in base:  # the shell's, or the default
         dropped.add("learner")
     if not ciphers.spec_of(str(follows.get("cipher", ciphers.ENCRYPTED))).is_encrypted:
         dropped.add("key_bits")
-    kept = {name: value for name, value in {**given, **terms}.items() if name not in dropped}
-    return {**kept, "learner_options": dict(options)} if options else kept
+    remaining = {name: value for name, value in {**base, **terms}.items() if name not in dropped}
+    return {**remaining, "learner_options": dict(options)} if options else remaining

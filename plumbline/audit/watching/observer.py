@@ -181,13 +181,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--address", required=True, help="the active party, HOST:PORT")
     parser.add_argument("--pages", required=True, type=Path, help="folder for the pages")
     parser.add_argument("runs", nargs="+", type=Path, help="every party's run folder")
-    given = parser.parse_args(arguments)
-    pages = WatchPages(given.pages)
+    options = parser.parse_args(arguments)
+    pages = WatchPages(options.pages)
     try:
         settings = load_settings()
-        with Federation.connect(given.address, settings.certs) as federation:
+        with Federation.connect(options.address, settings.certs) as federation:
             status, seconds = watched(federation, pages)
-            report(status, seconds, pages, given.runs, settings)
+            report(status, seconds, pages, options.runs, settings)
     except (ObservationFailed, ValueError, OSError) as error:
         pages.show([escaped(str(error), 2_000)], is_over=True)
         typer.echo(f"plumbline: {escaped(str(error), 2_000)}", err=True)
@@ -207,21 +207,21 @@ def watched(
         ObservationFailed: when the job failed.
     """
     news, began, losses = StatusNews(clock), math.inf, dict[int, float]()
-    for found in _looks(federation):
-        if isinstance(found, str):
-            pages.show([found])
+    for look in _looks(federation):
+        if isinstance(look, str):
+            pages.show([look])
             continue
-        for line in news.of(found):
+        for line in news.of(look):
             typer.echo(line)
-        if found.stage == "serving":
-            return found, max(0.0, clock() - began)
-        if found.stage == "failed":
-            raise ObservationFailed(f"The job failed: {found.failure}")
-        if found.job is not None:
+        if look.stage == "serving":
+            return look, max(0.0, clock() - began)
+        if look.stage == "failed":
+            raise ObservationFailed(f"The job failed: {look.failure}")
+        if look.job is not None:
             began = min(began, clock())
-            if found.job.validation_loss is not None:
-                losses[found.job.epochs_done] = found.job.validation_loss
-        pages.show(status_lines(found), trouble_lines(found), job=found.job, losses=losses)
+            if look.job.validation_loss is not None:
+                losses[look.job.epochs_done] = look.job.validation_loss
+        pages.show(status_lines(look), trouble_lines(look), job=look.job, losses=losses)
     raise AssertionError("looks never end")
 
 
@@ -262,8 +262,8 @@ def report(
                 _judge(folder, status.session_id, seconds, pages, settings)
             except RunFolderError as error:
                 # Nobody but the auditor knows its own folder.
-                said = str(error).replace(f"{scratch}/", "").replace(scratch, " with ".join(map(str, runs)))
-                raise RunFolderError(said) from error
+                reason = str(error).replace(f"{scratch}/", "").replace(scratch, " with ".join(map(str, runs)))
+                raise RunFolderError(reason) from error
     pages.show(lines, trouble, is_over=True)
     typer.echo(f"The report of session {status.session_id[:8]} is there.")
 
@@ -315,9 +315,9 @@ def _lacking(folder: RunFolder, session_id: str, *, awaits_passive: bool) -> str
             "party's folder, or train again."
         )
     passive = {name for name in names if role_of(name) is Role.PASSIVE}
-    told = {one.party for one in folder.training_outcomes()}
-    if awaits_passive and not passive <= told:
-        return f"{' and '.join(sorted(passive - told))} wrote nothing of its attacks on training: see its log."
+    reporters = {one.party for one in folder.training_outcomes()}
+    if awaits_passive and not passive <= reporters:
+        return f"{' and '.join(sorted(passive - reporters))} wrote nothing of its attacks on training: see its log."
     return ""
 
 

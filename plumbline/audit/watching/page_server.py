@@ -48,8 +48,8 @@ class PageHandler(BoundedHandler, SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Make a page, or find the file that may be shown; None where neither is there."""
-        if (made := self.page()) is not None:
-            return self._send(made)
+        if (page := self.page()) is not None:
+            return self._send(page)
         if not self._is_shown():
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
@@ -74,12 +74,12 @@ class PageHandler(BoundedHandler, SimpleHTTPRequestHandler):
     def _is_shown(self) -> bool:
         """Tell whether what would be opened lies in the folder, wherever links lead, may be shown and is no pipe."""
         # As it will be opened: an encoded dot is a dot, and of a folder its first page.
-        asked = Path(self.translate_path(self.path))
+        target = Path(self.translate_path(self.path))
         try:
-            first = (asked / "index.html", asked / "index.htm") if asked.is_dir() else ()
-            found = [one.resolve() for one in (asked, *first)]
-            within = [one.relative_to(Path(self.directory).resolve()) for one in found]
-            is_readable = all(one.is_file() or one.is_dir() or not one.exists() for one in found)
+            first = (target / "index.html", target / "index.htm") if target.is_dir() else ()
+            paths = [one.resolve() for one in (target, *first)]
+            within = [one.relative_to(Path(self.directory).resolve()) for one in paths]
+            is_readable = all(one.is_file() or one.is_dir() or not one.exists() for one in paths)
         except (OSError, RuntimeError, ValueError):  # a name that no file has, a link in a circle, one that leads out
             return False
         return is_readable and all(map(self.may_show, within))

@@ -70,8 +70,8 @@ class Filter:
 
     def keeps(self, run: PastRun) -> bool:
         """Tell whether a run is to be seen."""
-        words = f"{run.folder.name} {run.what}".lower()
-        return self.text.strip().lower() in words and self.light in ("", run.light) and self.status in ("", run.status)
+        text = f"{run.folder.name} {run.what}".lower()
+        return self.text.strip().lower() in text and self.light in ("", run.light) and self.status in ("", run.status)
 
 
 def listed_runs(folder: Path) -> list[ListedRun]:
@@ -79,16 +79,16 @@ def listed_runs(folder: Path) -> list[ListedRun]:
     if not folder.is_dir():
         return []
     home, listed = folder.resolve(), list[ListedRun]()
-    for one in folder.iterdir():
-        address = quote(one.name, safe="", errors="surrogatepass")
-        if one.name.startswith("."):
+    for entry in folder.iterdir():
+        address = quote(entry.name, safe="", errors="surrogatepass")
+        if entry.name.startswith("."):
             continue
-        if one.is_symlink() and not _leads_within(one, home):
-            words = "It is a link that leads out of the folder of runs, and isn't read: move the run itself here."
-            listed.append(ListedRun(PastRun(one, "", one.name, "", "unknown", words), address, ()))
-        elif is_run(one):
-            files = tuple(name for name in SHOWN if os.path.isfile(one / name))  # noqa: PTH113 - never raises
-            listed.append(ListedRun(read_run(one), address, files))
+        if entry.is_symlink() and not _leads_within(entry, home):
+            reason = "It is a link that leads out of the folder of runs, and isn't read: move the run itself here."
+            listed.append(ListedRun(PastRun(entry, "", entry.name, "", "unknown", reason), address, ()))
+        elif is_run(entry):
+            files = tuple(name for name in SHOWN if os.path.isfile(entry / name))  # noqa: PTH113 - never raises
+            listed.append(ListedRun(read_run(entry), address, files))
     return sorted(listed, key=lambda one: one.run.order, reverse=True)
 
 
@@ -101,17 +101,17 @@ def _leads_within(link: Path, home: Path) -> bool:
 
 def list_page(folder: Path, runs: Sequence[ListedRun], wanted: Filter, trouble: str = "") -> str:
     """Make the page of all runs that a reader wants to see; ``trouble``: what couldn't be done, in a sentence."""
-    kept = [one for one in runs if wanted.keeps(one.run)]
+    matches = [one for one in runs if wanted.keeps(one.run)]
     return template("runs.html").render(
         folder=escaped(str(folder), _MOST_SAID),
         all=runs,
-        runs=kept,
+        runs=matches,
         wanted=wanted,
         trouble=escaped(trouble, _MOST_SAID),
         statuses=sorted({one.run.status for one in runs}),
         lights=[light for light in LIGHT_WORDS if any(one.run.light == light for one in runs)],
         light_words=LIGHT_WORDS,
-        over_time=over_time([one.run for one in kept]),
+        over_time=over_time([one.run for one in matches]),
     )
 
 
@@ -155,26 +155,26 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
     """Put two to four runs side by side; raises ValueError where they are fewer or more, or one has no results."""
     if not FEWEST <= len(runs) <= MOST:
         raise ValueError(f"Choose {FEWEST} to {MOST} runs to compare: {len(runs)} were chosen.")
-    found = compare_runs(*(one.run.folder for one in runs))
+    comparison = compare_runs(*(one.run.folder for one in runs))
     return template("runs_compared.html").render(
         runs=runs,
         light_words=LIGHT_WORDS,
         sections=(
-            ("Settings that differ", _rows(found.settings, "-", option_words)),
-            ("What leaks", _rows(found.leaks, "not measured")),
-            ("The federation's part, by column", _rows(found.columns, "not measured", percent)),
-            ("What training told, right", _rows(found.training, "not scored", percent)),
-            ("What it cost", _rows(found.costs, "-", "{:,.4g}".format)),
-            ("The model, on test records", _rows(found.quality_words, "not measured")),
+            ("Settings that differ", _rows(comparison.settings, "-", option_words)),
+            ("What leaks", _rows(comparison.leaks, "not measured")),
+            ("The federation's part, by column", _rows(comparison.columns, "not measured", percent)),
+            ("What training told, right", _rows(comparison.training, "not scored", percent)),
+            ("What it cost", _rows(comparison.costs, "-", "{:,.4g}".format)),
+            ("The model, on test records", _rows(comparison.quality_words, "not measured")),
         ),
     )
 
 
-def _rows(facts: Sequence[Fact], without: str, words: Callable[[Any], str] = str) -> list[tuple[str, ...]]:
+def _rows(facts: Sequence[Fact], without: str, write: Callable[[Any], str] = str) -> list[tuple[str, ...]]:
     return [
         (
             escaped(one.what, _MOST_SAID),
-            *(without if value is None else escaped(words(value), _MOST_SAID) for value in one.values),
+            *(without if value is None else escaped(write(value), _MOST_SAID) for value in one.values),
         )
         for one in facts
     ]
@@ -191,12 +191,12 @@ class RunPagesHandler(PageHandler):
         path, _, query = self.path.partition("?")
         if path not in _PAGES:
             return None
-        folder, asked, runs = Path(self.directory), parse_qs(query, errors="replace"), list[ListedRun]()
-        wanted = Filter(**{name: asked[name][0] for name in ("text", "light", "status") if name in asked})
+        folder, parameters, runs = Path(self.directory), parse_qs(query, errors="replace"), list[ListedRun]()
+        wanted = Filter(**{name: parameters[name][0] for name in ("text", "light", "status") if name in parameters})
         try:
             runs = listed_runs(folder)
-            chosen = asked.get("run", [])
-            return Page(list_page(folder, runs, wanted) if path == "/" else compare_page(_chosen(runs, chosen)))
+            addresses = parameters.get("run", [])
+            return Page(list_page(folder, runs, wanted) if path == "/" else compare_page(_chosen(runs, addresses)))
         except ValueError as error:
             trouble = str(error)
         except OSError as error:
@@ -216,7 +216,7 @@ class RunPagesHandler(PageHandler):
 
 def _chosen(runs: Sequence[ListedRun], addresses: Sequence[str]) -> list[ListedRun]:
     """Find runs by their addresses, in the list alone: none that is asked for becomes a path. Raises ValueError."""
-    known = {one.address: one for one in runs}
-    if unknown := [address for address in addresses if address not in known]:
+    by_address = {one.address: one for one in runs}
+    if unknown := [address for address in addresses if address not in by_address]:
         raise ValueError(f"There is no run {escaped(unknown[0], 80)} here any more: choose again.")
-    return [known[address] for address in dict.fromkeys(addresses)]
+    return [by_address[address] for address in dict.fromkeys(addresses)]
