@@ -55,13 +55,13 @@ class Aligning:
         Raises:
             FederationError: where a party refuses or is gone, and where too few rows have a label.
         """
-        own = IdArray.of(self.context.data.ids)
-        rows = np.arange(len(own))
-        progress = AlignmentProgress(self.tell, len(own), len(self.passive_parties))
+        own_ids = IdArray.of(self.context.data.ids)
+        rows = np.arange(len(own_ids))
+        progress = AlignmentProgress(self.tell, len(own_ids), len(self.passive_parties))
         with alignment_refusals():
             for name in self.passive_parties:
-                rows = rows_in_common_order(own, rows[self._common_with(name, own.take(rows), progress)])
-        if differing := forms_of_unmet(own, rows):
+                rows = rows_in_common_order(own_ids, rows[self._common_with(name, own_ids.take(rows), progress)])
+        if differing := forms_of_unmet(own_ids, rows):
             _log.warning("%s", differing)
         plan = self.terms.plan
         if not plan.family.spec.trains:
@@ -69,13 +69,13 @@ class Aligning:
         memory = BatchMemory(self.context, (self.context.name, *self.passive_parties))
         remembered = memory.read()
         as_drawn = with_unlabelled_tested(rows, labels[rows], plan)
-        drawn = drawing(own.take(as_drawn), plan)
-        if remembered is not None and drawn != remembered.drawn:
-            order, roster = remembered.order(own.take(rows), labels[rows] == NO_LABEL, plan)
-            return rows[order], SessionBatches.of(memory, remembered, own.take(rows[order]), roster, [])
+        drawing_digest = drawing(own_ids.take(as_drawn), plan)
+        if remembered is not None and drawing_digest != remembered.drawn:
+            order, roster = remembered.order(own_ids.take(rows), labels[rows] == NO_LABEL, plan)
+            return rows[order], SessionBatches.of(memory, remembered, own_ids.take(rows[order]), roster, [])
         # A session that nothing has changed for since the first one is the same to the last bit.
         keys = [self._toss()] if remembered is None else []
-        return as_drawn, SessionBatches.of(memory, remembered, own.take(as_drawn), None, keys, drawn)
+        return as_drawn, SessionBatches.of(memory, remembered, own_ids.take(as_drawn), None, keys, drawing_digest)
 
     def told(self, batches: SessionBatches | None) -> ToldBatches:
         """Say what the passive parties are told with the order of rows."""
@@ -89,10 +89,10 @@ class Aligning:
         parties = [self.passive_parties[passive] for passive in sorted(self.passive_parties)]
         toss = CoinToss(session_id, name, self.passive_parties, name)
         commitments = [toss.commitment, *(party.toss(session_id) for party in parties)]
-        shown = [toss.reveal(commitments), *(party.toss(session_id, commitments) for party in parties)]
-        toss.finish(shown)
+        contributions = [toss.reveal(commitments), *(party.toss(session_id, commitments) for party in parties)]
+        toss.finish(contributions)
         for party in parties:
-            party.toss(session_id, (), shown)
+            party.toss(session_id, (), contributions)
         return toss.result
 
     def _common_with(self, name: str, ids: IdArray, progress: AlignmentProgress) -> IntArray:

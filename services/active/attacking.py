@@ -71,8 +71,8 @@ class ScoreAttacks:
         self._host.begin()
         self._session = model.session_id
         tests = model.model.judged_rows
-        chosen = spread(len(tests), most or len(tests))
-        self._attack(model, tests[chosen].tolist(), None if answers is None else answers[chosen], tell)
+        places = spread(len(tests), most or len(tests))
+        self._attack(model, tests[places].tolist(), None if answers is None else answers[places], tell)
 
     def on_prediction(self, session_id: str, rows: Sequence[int], answers: FloatArray) -> None:
         """Attack an answer on the transcript as it grows, but never in its way."""
@@ -97,27 +97,29 @@ class ScoreAttacks:
 
     def _knowledge_of(self, model: TrainedModel) -> Knowledge:
         """Collect what the passive parties disclose. One that discloses nothing makes it a black box."""
-        shown = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
-        known = Knowledge(
+        parts = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
+        knowledge = Knowledge(
             model.model,
-            disclosed_parts(shown, model.model.agreement),
+            disclosed_parts(parts, model.model.agreement),
             moments=self._beforehand.moments,
             order=model.kept.order,
             own_rows=own_class_rows(model.model, self._scoring.scores),
         )
-        _log.info("White box." if known.disclosed is not None else "Black box: nothing is disclosed.")
+        _log.info("White box." if knowledge.disclosed is not None else "Black box: nothing is disclosed.")
         if self._beforehand.records is None:
-            return known
-        return self._with_auxiliary(model, known, self._beforehand.records)
+            return knowledge
+        return self._with_auxiliary(model, knowledge, self._beforehand.records)
 
-    def _with_auxiliary(self, model: TrainedModel, known: Knowledge, records: Table) -> Knowledge:
+    def _with_auxiliary(self, model: TrainedModel, knowledge: Knowledge, records: Table) -> Knowledge:
         """Ask for the scores of the auxiliary records, as an active party may for any aligned one."""
         rows = model.row_of_id.rows(self._id_forms(records.ids))
         aligned = rows >= 0
         indices = rows[aligned]
         if not len(indices):
             raise InvalidMessage("None of the auxiliary records is aligned: PLUMBLINE_AUXILIARY needs common ids.")
-        return known.holding(indices, records.features[aligned], self._scoring.answers(model.model, indices.tolist()))
+        return knowledge.holding(
+            indices, records.features[aligned], self._scoring.answers(model.model, indices.tolist())
+        )
 
     def _attack(
         self,

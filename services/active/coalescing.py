@@ -101,17 +101,17 @@ class Coalescing(Generic[T]):
                 ask = partial(self._at_once, record)
             else:
                 self._check_wait()
-                one = _Waiting[T](record, current_deadline(), Future())
-                self._waiting.append(one)
-                ask = partial(self._together, one, on_end)
+                request = _Waiting[T](record, current_deadline(), Future())
+                self._waiting.append(request)
+                ask = partial(self._together, request, on_end)
         return ask()
 
     def close(self) -> None:
         """Ask nothing any more; who waits is told so."""
         with self._lock:
             self._is_closed = True
-            for one in self._waiting:
-                one.leave()
+            for request in self._waiting:
+                request.leave()
             self._waiting.clear()
         self._thread.shutdown(wait=False)
 
@@ -127,16 +127,16 @@ class Coalescing(Generic[T]):
                 "missing."
             )
 
-    def _together(self, one: _Waiting[T], on_end: OnEnd) -> T:
-        if not on_end(one.leave):
-            one.leave()
+    def _together(self, request: _Waiting[T], on_end: OnEnd) -> T:
+        if not on_end(request.leave):
+            request.leave()
         try:
-            answer = one.answer.result()
+            answer = request.answer.result()
         except CancelledError:
             raise OutOfOrder("Nobody was asked: the caller has gone, or the active party is stopping.") from None
         if isinstance(answer, PeerVanished):
             raise PeerVanished(str(answer))
-        return self._alone(one.record) if answer is None else answer
+        return self._alone(request.record) if answer is None else answer
 
     def _at_once(self, record: str) -> T:
         try:
@@ -169,8 +169,8 @@ class Coalescing(Generic[T]):
     def _ask_those_who_wait(self) -> None:
         while group := self._next_group():
             answer = self._answer_of(group)
-            for one in group:
-                one.answer.set_result(answer)
+            for request in group:
+                request.answer.set_result(answer)
 
     def _answer_of(self, group: Sequence[_Waiting[T]]) -> T | PeerVanished | None:
         try:
@@ -189,9 +189,9 @@ class Coalescing(Generic[T]):
         with self._lock:
             group = list[_Waiting[T]]()
             while self._waiting and len(group) < self._most:
-                one = self._waiting.popleft()
-                if one.answer.set_running_or_notify_cancel():
-                    group.append(one)
+                request = self._waiting.popleft()
+                if request.answer.set_running_or_notify_cancel():
+                    group.append(request)
             self._begun = self._clock() if group else None
             return group
 

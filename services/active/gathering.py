@@ -74,17 +74,17 @@ class Gathering:
 
     def _agree_on_place(self, training: PartyTraining, since: float) -> Resumption:
         session_id, executor = training.agreement.session_id, self._context.executor
-        asked: dict[str, Future[object]] = {
+        calls: dict[str, Future[object]] = {
             name: executor.submit(party.stop_training, session_id) for name, party in self._passive_parties.items()
         }
-        asked[str(Role.COORDINATOR)] = executor.submit(self._context.coordinator.session_terms, session_id)
-        answered, _ = wait(asked.values(), _ANSWERS_SECONDS)
-        absent = [name for name, call in asked.items() if call not in answered or call.exception()]
+        calls[str(Role.COORDINATOR)] = executor.submit(self._context.coordinator.session_terms, session_id)
+        done_calls, _ = wait(calls.values(), _ANSWERS_SECONDS)
+        absent = [name for name, call in calls.items() if call not in done_calls or call.exception()]
         self.waiting = Waiting(tuple(absent), since)
         self._was_absent = (absent or self._was_absent)[:1]
         places: dict[str, Place] = {self._context.name: training.place()}
         away: dict[str, FederationError] = {}
-        for name, call in asked.items():
+        for name, call in calls.items():
             try:
                 place = self._ending.for_future(call)
                 if isinstance(place, Place):
@@ -93,13 +93,13 @@ class Gathering:
                 self._ending.check()
                 if not is_interruption(error):
                     # It has forgotten the session, or ended it.
-                    words = error.words if isinstance(error, PeerRefused) else told(error)
-                    raise OutOfOrder(f"{name} can't go on with this training: {words}") from error
+                    reason = error.words if isinstance(error, PeerRefused) else told(error)
+                    raise OutOfOrder(f"{name} can't go on with this training: {reason}") from error
                 away[name] = error
         if away:
             raise next(iter(away.values()))
         agreed = resumptions(places)
-        own = agreed[self._context.name]
+        own_resumption = agreed[self._context.name]
         behind = [name for name, place in places.items() if place.completed < places[self._context.name].completed]
         (by,) = (behind or self._was_absent or [self._context.name])[:1]
         # First: where this party has had enough of it, nobody else goes back.
@@ -110,6 +110,6 @@ class Gathering:
                 for name, party in self._passive_parties.items()
             ]
         )
-        training.resume(own, by, waited=time.time() - since)
+        training.resume(own_resumption, by, waited=time.time() - since)
         self._was_absent = []
-        return own
+        return own_resumption

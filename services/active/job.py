@@ -83,7 +83,7 @@ class Job:
         labels: Labels,
         scoring: Scoring,
         observer: JobObserver,
-        told: FormCount,
+        form_count: FormCount,
     ) -> None:
         self.session_id = ""
         self.session: PartySession | None = None
@@ -95,7 +95,7 @@ class Job:
         self._executor = context.executor
         self._passive_parties = dict(passive_parties)
         self._labels = labels
-        self._told = told
+        self._told = form_count
         self._ending = Ending()
         # Of the training from one interruption to the next; None while nothing could go on after one.
         self._round: Ending | None = None
@@ -115,13 +115,17 @@ class Job:
         return PeerWatch(self._context.heartbeats, lost, step_timeout=self._context.settings.step_timeout)
 
     @classmethod
-    def interrupted(cls, job: "Job", kept: KeptTraining) -> "Job":
+    def interrupted(cls, job: "Job", interrupted_training: KeptTraining) -> "Job":
         """Take up a job that a process before this one was at work in; ``go_on`` does the rest of it."""
-        context, labels, rows = job._context, job._labels, kept.terms.order
+        context, labels, rows = job._context, job._labels, interrupted_training.terms.order
         job.order, job.session = (
             rows,
             PartySession.open(
-                context, rejoined(context, kept), labels.indices[rows], labels.trained[rows], kept=kept.log
+                context,
+                rejoined(context, interrupted_training),
+                labels.indices[rows],
+                labels.trained[rows],
+                kept=interrupted_training.log,
             ),
         )
         job.session_id = job.session.agreement.session_id
@@ -159,18 +163,18 @@ class Job:
         """Whether nothing can end it before its time any more."""
         return self._ending.is_finished
 
-    def _interrupt_after(self, call: Future[Any], at: Ending | None = None) -> None:
+    def _interrupt_after(self, call: Future[Any], training_round: Ending | None = None) -> None:
         """End the job in the words of a passive party that stops: nobody waits for its next message."""
         if call.cancelled() or (error := call.exception()) is None:
             return
         if not is_expected(error):
             log_unexpected(error)
-        self._lose(error if isinstance(error, Exception) else RuntimeError(type(error).__name__), at)
+        self._lose(error if isinstance(error, Exception) else RuntimeError(type(error).__name__), training_round)
 
-    def _lose(self, error: Exception, at: Ending | None) -> None:
+    def _lose(self, error: Exception, training_round: Ending | None) -> None:
         """Note a party as lost: the job ends, unless it can wait for it; then only what goes on until then does."""
-        if at is not None and is_interruption(error):
-            at.end(error)
+        if training_round is not None and is_interruption(error):
+            training_round.end(error)
         else:
             self.interrupt(error)
 
@@ -208,10 +212,10 @@ class Job:
     def _train(self, training: PartyTraining) -> JobOutcome:
         """Train to the end. Whenever a party is lost on the way, wait until all are there, and go on."""
         while True:
-            self._round = at = self._round or Ending()
+            self._round = training_round = self._round or Ending()
             working = self._executor.submit(self._train_epochs, training)
             try:
-                outcome = at.for_future(working)
+                outcome = training_round.for_future(working)
                 self._round = None
                 return outcome
             except FederationError as error:
@@ -221,7 +225,7 @@ class Job:
                 _log.warning("The training waits: %s", error)
                 self._watch.stop()
                 training.suspend(told(error))
-                at.end(error)
+                training_round.end(error)
                 # What is left of it must change nothing from here on.
                 wait([working])
                 if not training.can_wait:
@@ -231,14 +235,14 @@ class Job:
 
     def _await_all(self, training: PartyTraining, since: float) -> None:
         """Wait until every party is there, and stand where all can go on."""
-        own = self.gathering.await_all(training, since)
+        resumption = self.gathering.await_all(training, since)
         # An epoch whose last step is done again is another one.
         del self.outcomes.epochs[training.epochs_done :]
-        self._first_step = own.step
+        self._first_step = resumption.step
         self._round, self._watch = Ending(), self._new_watch()
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
         self._shows_keys = True
-        _log.info("All parties are back: the training goes on from step %d.", own.step)
+        _log.info("All parties are back: the training goes on from step %d.", resumption.step)
         self.gathering.waiting = None
 
     def end(self, reason: str) -> None:
@@ -248,10 +252,10 @@ class Job:
             self.session.training.exchange.end(reason)
         if not self.session_id:
             return
-        others = (self._coordinator, *self._passive_parties.values())
+        parties = (self._coordinator, *self._passive_parties.values())
         # All at once: one that doesn't answer must not keep the others waiting.
-        with ThreadPoolExecutor(len(others), thread_name_prefix="ending") as telling:
-            list(telling.map(lambda other: self._tell_end(other, reason), others))
+        with ThreadPoolExecutor(len(parties), thread_name_prefix="ending") as telling:
+            list(telling.map(lambda other: self._tell_end(other, reason), parties))
 
     def stop(self) -> None:
         """Free who waits in it, and tell nobody that it has ended: the next process goes on."""
@@ -279,8 +283,8 @@ class Job:
         """Intersect ids with the passive parties, and fix the common order of rows, and in which batch each is."""
         aligning = Aligning(self._context, self._passive_parties, terms, self._ending, self.observer.step)
         self.order, batches = aligning.align(self._labels.indices)
-        common, told = IdArray.of(self._data.ids).take(self.order), aligning.told(batches)
-        self._for_all_passive(lambda party: party.fix_order(self.session_id, common, told))
+        common, told_batches = IdArray.of(self._data.ids).take(self.order), aligning.told(batches)
+        self._for_all_passive(lambda party: party.fix_order(self.session_id, common, told_batches))
         return batches
 
     def _agree(self, terms: ProposedTerms, batches: SessionBatches | None) -> PartyTraining:
@@ -288,14 +292,16 @@ class Job:
         labels = self._labels.indices[rows]
         if len(np.unique(labels[labels != NO_LABEL])) < 2:
             raise InvalidMessage("The aligned records have labels of one class only: nothing can be learned from them.")
-        others = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
-        for other in others:
+        calls = [self._executor.submit(party.join, self.session_id) for party in self._passive_parties.values()]
+        for other in calls:
             other.add_done_callback(self._interrupt_after)
-        joined = join(self._context, terms, rows, batches=batches)
-        first_failure(others)
-        check_as_opened(joined.agreement, terms)
+        joined_session = join(self._context, terms, rows, batches=batches)
+        first_failure(calls)
+        check_as_opened(joined_session.agreement, terms)
         self._ending.check()
-        self.session = PartySession.open(self._context, joined, labels, self._labels.trained[rows], count=self._told)
+        self.session = PartySession.open(
+            self._context, joined_session, labels, self._labels.trained[rows], count=self._told
+        )
         _note_terms(self._context, self.session, self._labels)
         self.session.remember()
         training = self.session.training
@@ -309,48 +315,48 @@ class Job:
 
     def _train_epochs(self, training: PartyTraining) -> JobOutcome:
         plan = training.agreement.plan
-        outcomes, at, attempt = self.outcomes, self._round, training.back.log.attempt
+        outcomes, training_round, attempt = self.outcomes, self._round, training.back.log.attempt
         while not outcomes.are_enough(plan):
             outcome = self._train_epoch(training, len(outcomes.epochs), attempt)
-            if at is not None:
-                at.check()
+            if training_round is not None:
+                training_round.check()
             outcomes.add(training, outcome)
             self.observer.epoch(outcome)
-        kept = outcomes.kept_epoch(plan)
-        calibration = outcomes.calibrations.get(kept) or UNCALIBRATED
+        kept_epoch = outcomes.kept_epoch(plan)
+        calibration = outcomes.calibrations.get(kept_epoch) or UNCALIBRATED
         count_slope(training.agreement, training.name, training.setting.means.ledger)
         finishing = [
-            self._executor.submit(party.finish_training, self.session_id, kept, calibration.step)
+            self._executor.submit(party.finish_training, self.session_id, kept_epoch, calibration.step)
             for party in self._passive_parties.values()
         ]
         if training.side.validated_loss is not None:
             # An epoch was chosen on shares: weights are opened now, by all parties at once.
-            for one in finishing:
-                one.add_done_callback(self._interrupt_after)
-            training.end_with(kept)
+            for call in finishing:
+                call.add_done_callback(self._interrupt_after)
+            training.end_with(kept_epoch)
         first_failure(finishing)
         self._ending.check()
         training.models.take_constants([one.result() for one in finishing])
-        training.keep_epoch(kept, calibration)
+        training.keep_epoch(kept_epoch, calibration)
         if not self._context.adversary.is_idle:
             self.observer.stage("attacking")
             self._context.adversary.attack(
                 training, self.observer.step, ids=IdArray.of(self._data.ids).take(self.order)
             )
-        outcomes.note(training, kept)
-        return JobOutcome(self.session_id, len(self.order), len(outcomes.epochs), kept)
+        outcomes.note(training, kept_epoch)
+        return JobOutcome(self.session_id, len(self.order), len(outcomes.epochs), kept_epoch)
 
     def _train_epoch(self, training: PartyTraining, epoch: int, attempt: int) -> EpochOutcome:
         steps = training.schedule.steps_per_epoch
         planned = training.agreement.plan.epochs * steps
 
-        at = self._round
+        training_round = self._round
 
         def on_step(step: int, timer: StageTimer) -> None:
             # An interrupted job may take long to notice, and another's record may have begun.
             self._ending.check()
-            if at is not None:
-                at.check()
+            if training_round is not None:
+                training_round.check()
             self._record.add_step(step, timer.seconds)
             self.observer.step(step + 1, planned)
 
@@ -359,15 +365,15 @@ class Job:
         if epoch >= training.epochs_done:
             if self._shows_keys:
                 self._show_keys(training)
-            others = [
+            calls = [
                 self._executor.submit(party.run_epoch, self.session_id, epoch, steps, self._first_step, attempt)
                 for party in self._passive_parties.values()
             ]
-            for other in others:
-                other.add_done_callback(lambda call: self._interrupt_after(call, at))
+            for other in calls:
+                other.add_done_callback(lambda call: self._interrupt_after(call, training_round))
             # When this party fails, its own error says why, and the end of the session frees the others.
             training.run_epoch(epoch, on_step, attempt)
-            first_failure(others)
+            first_failure(calls)
         seconds = time.perf_counter() - start
         return EpochOutcome(epoch, self.outcomes.validation_loss(training, epoch), seconds)
 

@@ -44,13 +44,13 @@ class JobOutcomes:
         if (content := self._state.read(OUTCOMES)) is None:
             return
         try:
-            kept = json.loads(content)
-            if kept["session"] == session_id:
+            facts = json.loads(content)
+            if facts["session"] == session_id:
                 self.calibrations = {
                     int(epoch): Calibration(fit["step"], tuple(fit["intercepts"]), fit["loss"])
-                    for epoch, fit in kept.get("calibrations", {}).items()  # absent from files of before
+                    for epoch, fit in facts.get("calibrations", {}).items()  # absent from files of before
                 }
-                self.epochs = [EpochOutcome(**one) for one in kept["epochs"]]
+                self.epochs = [EpochOutcome(**one) for one in facts["epochs"]]
         except (ValueError, KeyError, TypeError) as error:
             raise broken(f"{OUTCOMES} of this party's state", error) from error
 
@@ -83,17 +83,17 @@ class JobOutcomes:
         validated = [one for one in self.epochs if not math.isnan(one.validation_loss)]
         return min(validated, key=lambda one: one.validation_loss).epoch if validated else None
 
-    def note(self, training: PartyTraining, kept: int) -> None:
-        """Write what came of the training, of which the epoch ``kept`` is kept, to this party's own folder."""
+    def note(self, training: PartyTraining, kept_epoch: int) -> None:
+        """Write what came of the training, of which the epoch ``kept_epoch`` is kept, to this party's own folder."""
         log = training.back.log
         self._record.note(
             epochs=tuple(EpochRecord(**vars(outcome)) for outcome in self.epochs),
-            kept_epoch=kept,
+            kept_epoch=kept_epoch,
             remarks=remarks_of(training),
             skipped_steps=log.skipped or None,
             interruptions=dict(log.interruptions) or None,
             validation_rows=len(training.rows.validation),
-            calibration=calibration_record(training.agreement, self.calibrations.get(kept)),
+            calibration=calibration_record(training.agreement, self.calibrations.get(kept_epoch)),
         )
 
     def validation_loss(self, training: PartyTraining, epoch: int) -> float:
@@ -129,7 +129,7 @@ class JobOutcomes:
 
     def _asked(self, training: PartyTraining, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Ask what this party is told of some rows, and their confidence scores."""
-        asked = rows.tolist()
-        model = training.model_for(asked) if asked else training.model
-        answers = self._scoring.answers(model, asked)
-        return answers, model.scores_of(answers, len(asked))
+        places = rows.tolist()
+        model = training.model_for(places) if places else training.model
+        answers = self._scoring.answers(model, places)
+        return answers, model.scores_of(answers, len(places))

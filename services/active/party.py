@@ -110,14 +110,14 @@ class ActiveParty:
 
     def _take_up_training(self, models: ServedModels) -> None:
         """Stand in the job that the process before this one was at work in; raises StateError for a broken one."""
-        kept = kept_training(self._context.state, self.name)
-        if kept is None:
+        interrupted_training = kept_training(self._context.state, self.name)
+        if interrupted_training is None:
             return
-        if models.knows(kept.terms.agreement.session_id):
-            kept.log.forget()
+        if models.knows(interrupted_training.terms.agreement.session_id):
+            interrupted_training.log.forget()
             return
         try:
-            self._job = Job.interrupted(self._new_job(LogObserver()), kept)
+            self._job = Job.interrupted(self._new_job(LogObserver()), interrupted_training)
         except FederationError as error:
             _log.error("%s", error)
             return
@@ -275,8 +275,8 @@ class ActiveParty:
         session = job.session
         assert session is not None  # noqa: S101 - a job that has run has it
         warnings = (*session.terms_warnings, *session.guard_warnings)
-        kept = KeptModel.of(session.training.model, job.order, warnings, job.outcomes.quality)
-        model = TrainedModel.of(kept, self._context.data.ids)
+        kept_model = KeptModel.of(session.training.model, job.order, warnings, job.outcomes.quality)
+        model = TrainedModel.of(kept_model, self._context.data.ids)
         if self._attacks.is_idle:
             return model
         job.observer.stage("attacking")
@@ -345,14 +345,14 @@ class ActiveParty:
             return self._predict(now, ids)
 
     def _predict(self, model: TrainedModel, ids: Sequence[str]) -> Predictions:
-        asked = list(dict.fromkeys(ids))
-        found = model.row_of_id.rows(asked)
-        known = [record for record, row in zip(asked, found.tolist(), strict=True) if row >= 0]
-        rows = found[found >= 0].tolist()
+        distinct_ids = list(dict.fromkeys(ids))
+        all_rows = model.row_of_id.rows(distinct_ids)
+        aligned_ids = [record for record, row in zip(distinct_ids, all_rows.tolist(), strict=True) if row >= 0]
+        rows = all_rows[all_rows >= 0].tolist()
         with self._predicting:
             answers = self._prediction_scoring.answers(model.model, rows)
         self._attacks.on_prediction(model.session_id, rows, answers)
-        return Predictions(known, model.model.scores_of(answers, len(rows)))
+        return Predictions(aligned_ids, model.model.scores_of(answers, len(rows)))
 
     def predict_one(self, record: str, on_end: OnEnd = stays) -> FloatArray:
         """Score one record, asked about with others that come meanwhile (``Coalescing``).

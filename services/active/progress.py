@@ -78,21 +78,21 @@ class Reachability:
         with self._lock:
             if self._asked is not None and not self._asked.done():
                 return self._asked
-            asked = self._asked = Future()
+            question = self._asked = Future()
         answers: dict[str, bool] = {}
         if not self._heartbeats:
-            asked.set_result(answers)
+            question.set_result(answers)
         for name, heartbeat in self._heartbeats.items():
             # About no session: what it says is no matter, only that it says something.
-            heartbeat.ask("", _SECONDS, partial(self._note, asked, answers, name))
-        return asked
+            heartbeat.ask("", _SECONDS, partial(self._note, question, answers, name))
+        return question
 
-    def _note(self, asked: "Future[dict[str, bool]]", answers: dict[str, bool], name: str, answer: Answer) -> None:
+    def _note(self, question: "Future[dict[str, bool]]", answers: dict[str, bool], name: str, answer: Answer) -> None:
         with self._lock:
             answers[name] = answer not in _ABSENT
             is_complete = len(answers) == len(self._heartbeats)
         if is_complete:
-            asked.set_result(answers)
+            question.set_result(answers)
 
 
 @dataclass(frozen=True)

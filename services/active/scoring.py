@@ -43,13 +43,13 @@ class Predictions(Mapping[str, FloatArray]):
     ids: Sequence[str]
     scores: FloatArray
 
-    def places(self, asked: Sequence[str]) -> IntArray:
-        """Find the row of ``scores`` of each id that was asked for, (len(asked),); -1 where there is none."""
-        return np.fromiter(map(self._place_of.get, asked, repeat(-1)), dtype=np.int64, count=len(asked))
+    def places(self, record_ids: Sequence[str]) -> IntArray:
+        """Find the row of ``scores`` of each id that was asked for, (len(record_ids),); -1 where there is none."""
+        return np.fromiter(map(self._place_of.get, record_ids, repeat(-1)), dtype=np.int64, count=len(record_ids))
 
     def __getitem__(self, record: str) -> FloatArray:
-        found: FloatArray = self.scores[self._place_of[record]]
-        return found
+        record_scores: FloatArray = self.scores[self._place_of[record]]
+        return record_scores
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids)
@@ -87,40 +87,40 @@ class Scoring:
         self._executor = executor
         self._engine = engine
 
-    def scores(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
+    def scores(self, model: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Score rows of the common order, (len(rows), classes); raises FederationError."""
-        return own.scores_of(self.answers(own, rows), len(rows))
+        return model.scores_of(self.answers(model, rows), len(rows))
 
-    def answers(self, own: PartyModel, rows: Sequence[int]) -> FloatArray:
+    def answers(self, model: PartyModel, rows: Sequence[int]) -> FloatArray:
         """Give what this party is told: confidence scores, or sums of a forwarded layer, (len(rows), outputs).
 
         Raises:
             FederationError: where there is none, or one that can't be.
         """
-        at_most = SHARE_VALUES // own.agreement.outputs
-        most = own.agreement.serving.most_records(min(at_most, PREDICTION_ROWS))
+        at_most = SHARE_VALUES // model.agreement.outputs
+        most = model.agreement.serving.most_records(min(at_most, PREDICTION_ROWS))
         starts = range(0, len(rows), most)
-        parts = (self._begin(own, rows[start : start + most]) for start in starts)
-        ordered = parts if own.agreement.score_defences else _one_ahead(parts)
-        columns = LearnerCalls(own.agreement.plan.family).answer_columns(own.agreement.classes)
-        return np.vstack([np.empty((0, columns)), *(self._finish(own, part) for part in ordered)])
+        parts = (self._begin(model, rows[start : start + most]) for start in starts)
+        ordered = parts if model.agreement.score_defences else _one_ahead(parts)
+        columns = LearnerCalls(model.agreement.plan.family).answer_columns(model.agreement.classes)
+        return np.vstack([np.empty((0, columns)), *(self._finish(model, part) for part in ordered)])
 
-    def _begin(self, own: PartyModel, rows: Sequence[int]) -> _Part:
+    def _begin(self, model: PartyModel, rows: Sequence[int]) -> _Part:
         """Have the passive parties send their shares of some rows."""
-        session_id = own.agreement.session_id
+        session_id = model.agreement.session_id
         # Not counted: the coordinator may remember requests from before this process began.
         request_id = secrets.randbits(63)
-        asked = own.agreement.serving.ask(own, rows, self._engine)
+        question = model.agreement.serving.ask(model, rows, self._engine)
         sending = {
             name: self._executor.submit(
                 carrying_the_deadline(party.contribute_scores, session_id, request_id, rows, masked)
             )
             for name, party in self._passive_parties.items()
-            for masked in [asked.masked_for(name)]
+            for masked in [question.masked_for(name)]
         }
-        return _Part(rows, request_id, sending, asked)
+        return _Part(rows, request_id, sending, question)
 
-    def _finish(self, own: PartyModel, part: _Part) -> FloatArray:
+    def _finish(self, model: PartyModel, part: _Part) -> FloatArray:
         """Wait for the shares of a part, and have the coordinator add them up."""
 
         def answers() -> dict[str, bytes]:
@@ -128,9 +128,9 @@ class Scoring:
             return {name: sent.result() for name, sent in part.sending.items()}
 
         products = part.asked.products(answers)
-        answer = part.asked.read(self._coordinator.score(own.agreement.session_id, part.request_id, products))
-        scores, shape = own.scores_of(answer, len(part.rows)), (len(part.rows), own.agreement.classes)
-        check_confidence_scores(scores, shape, are_defended=bool(own.agreement.score_defences))
+        answer = part.asked.read(self._coordinator.score(model.agreement.session_id, part.request_id, products))
+        scores, shape = model.scores_of(answer, len(part.rows)), (len(part.rows), model.agreement.classes)
+        check_confidence_scores(scores, shape, are_defended=bool(model.agreement.score_defences))
         return answer
 
 

@@ -61,8 +61,8 @@ def run(settings: Settings) -> None:
     """Load this party's table, then serve until stopped. Raises ValueError when the table can't be used."""
     on_predictions, in_training = load_attacks(settings.attacks, settings.attack_options, Role.ACTIVE)
     beforehand = known_beforehand(settings)
-    known = read_moments(settings.prior_knowledge, in_training=True) if settings.prior_knowledge else None
-    adversary = partial(TrainingAdversary, in_training, known=beforehand.records, moments=known)
+    moments = read_moments(settings.prior_knowledge, in_training=True) if settings.prior_knowledge else None
+    adversary = partial(TrainingAdversary, in_training, known=beforehand.records, moments=moments)
     transport, channels, context = prepare(settings, Role.ACTIVE, adversary)
     party = ActiveParty(
         context,

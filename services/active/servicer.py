@@ -110,12 +110,12 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
             ids = list(request.ids)
             _check_lengths(ids)
             forms = self._party.id_forms(ids)
-            found = self._party.predict(forms)
+            predictions = self._party.predict(forms)
             self._party.tally.answered(require_caller(context).name, "scores", len(ids))
             if request.as_block:
-                yield active_pb2.PredictReply(block=_block(found, forms))
+                yield active_pb2.PredictReply(block=_block(predictions, forms))
             else:
-                yield active_pb2.PredictReply(records=_records(found, ids, forms))
+                yield active_pb2.PredictReply(records=_records(predictions, ids, forms))
 
     def PredictOne(
         self, request: active_pb2.PredictOneRequest, context: grpc.ServicerContext
@@ -128,24 +128,26 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         return active_pb2.RecordPrediction(id=request.id, scores=scores)
 
 
-def _block(found: Predictions, ids: Sequence[str]) -> active_pb2.ScoreBlock:
+def _block(predictions: Predictions, ids: Sequence[str]) -> active_pb2.ScoreBlock:
     """Put the scores of all ids that have some one after the other, without a message for each."""
-    places = found.places(ids)
+    places = predictions.places(ids)
     missing = np.flatnonzero(places < 0)
     return active_pb2.ScoreBlock(
-        columns=found.scores.shape[1],
-        scores=found.scores[places[places >= 0]].ravel(),
+        columns=predictions.scores.shape[1],
+        scores=predictions.scores[places[places >= 0]].ravel(),
         missing=missing,
         error=UNKNOWN_RECORD if len(missing) else "",
     )
 
 
-def _records(found: Predictions, ids: Sequence[str], forms: Sequence[str]) -> Iterator[active_pb2.RecordPrediction]:
-    for record, place in zip(ids, found.places(forms).tolist(), strict=True):
+def _records(
+    predictions: Predictions, ids: Sequence[str], forms: Sequence[str]
+) -> Iterator[active_pb2.RecordPrediction]:
+    for record, place in zip(ids, predictions.places(forms).tolist(), strict=True):
         if place < 0:
             yield active_pb2.RecordPrediction(id=record, error=UNKNOWN_RECORD)
         else:
-            yield active_pb2.RecordPrediction(id=record, scores=found.scores[place])
+            yield active_pb2.RecordPrediction(id=record, scores=predictions.scores[place])
 
 
 def _check_lengths(ids: Sequence[str]) -> None:

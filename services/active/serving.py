@@ -49,9 +49,9 @@ class TrainedModel:
     knowledge: Knowledge | None = None
 
     @classmethod
-    def of(cls, kept: KeptModel, ids: Sequence[str]) -> "TrainedModel":
+    def of(cls, kept_model: KeptModel, ids: Sequence[str]) -> "TrainedModel":
         """Make a model with the records of this party's own table, whose ids these are."""
-        return cls(kept, IdIndex(IdArray.of(ids).take(kept.order)))
+        return cls(kept_model, IdIndex(IdArray.of(ids).take(kept_model.order)))
 
     def knowing(self, knowledge: Knowledge) -> "TrainedModel":
         """Take the same, for attacks that know this besides."""
@@ -284,22 +284,22 @@ class Serving:
 
         Who asks while another does gets the same answer.
         """
-        found = self._probe() if self.newest is not None else ""
+        sentence = self._probe() if self.newest is not None else ""
         # The last one may have been given up meanwhile.
-        return found if self.newest is not None else str(self.refusal(stage))
+        return sentence if self.newest is not None else str(self.refusal(stage))
 
     def _found_obstacle(self) -> str:
         while (model := self.newest) is not None:
-            found = self._obstacle_of(model.session_id)
+            obstacle = self._obstacle_of(model.session_id)
             newest = self.newest
-            if not found or (newest is not None and newest.session_id == model.session_id):
-                return found
+            if not obstacle or (newest is not None and newest.session_id == model.session_id):
+                return obstacle
             # Another model has taken its place meanwhile, and the others have forgotten this one.
         return ""
 
     def _obstacle_of(self, session_id: str) -> str:
-        asked = {name: self._asking.submit(other.holds_model, session_id) for name, other in self._others.items()}
-        return " ".join(sentence for name, answer in asked.items() if (sentence := _obstacle_at(name, answer)))
+        answers = {name: self._asking.submit(other.holds_model, session_id) for name, other in self._others.items()}
+        return " ".join(sentence for name, answer in answers.items() if (sentence := _obstacle_at(name, answer)))
 
 
 def _obstacle_at(name: str, answer: Future[bool]) -> str:

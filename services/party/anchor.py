@@ -52,11 +52,11 @@ class Anchor:
         """
         if isinstance(self.state, StateInMemory):
             return
-        known = self.coordinator.note_ledger(session_id, mark)
-        if mark.is_behind(known):
+        latest_mark = self.coordinator.note_ledger(session_id, mark)
+        if mark.is_behind(latest_mark):
             raise OutOfOrder(
                 f"{self.file} of {self.party}'s state is of an older copy: it has {mark}, and the coordinator knows of "
-                f"{known}. What {self.party} has answered since isn't in it, so nothing more is answered. Put the "
-                "newest copy of its state folder back (PLUMBLINE_STATE_DIR). Where that is lost, its owner may "
+                f"{latest_mark}. What {self.party} has answered since isn't in it, so nothing more is answered. Put "
+                "the newest copy of its state folder back (PLUMBLINE_STATE_DIR). Where that is lost, its owner may "
                 f"{self.remedy}."
             )

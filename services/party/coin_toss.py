@@ -25,19 +25,19 @@ class CoinToss:
         result: the number, of 32 bytes; empty until all contributions are shown.
     """
 
-    def __init__(self, session_id: str, active: str, passive: Collection[str], own: str) -> None:
+    def __init__(self, session_id: str, active: str, passive: Collection[str], name: str) -> None:
         """Draw this party's contribution.
 
         Args:
             session_id: the toss is of this session alone.
             active: the active party's name; its values are first in the messages' lists.
             passive: names of the passive parties, whose values follow in the order of names.
-            own: this party's name.
+            name: this party's name.
         """
         self.result = b""
         self._session_id = session_id
         self._parties = active, *sorted(passive)
-        self._place = self._parties.index(own)
+        self._place = self._parties.index(name)
         self._contribution = secrets.token_bytes(TOSSED_BYTES)
         self._commitments: tuple[bytes, ...] | None = None
 
@@ -71,8 +71,8 @@ class CoinToss:
         if self._commitments is None:
             raise OutOfOrder("The toss of names hasn't begun: all parties commit first.")
         self._check_count(contributions, "contributions")
-        for party, shown, committed in zip(self._parties, contributions, self._commitments, strict=True):
-            if len(shown) != TOSSED_BYTES or self._hash(party, shown) != committed:
+        for party, contribution, committed in zip(self._parties, contributions, self._commitments, strict=True):
+            if len(contribution) != TOSSED_BYTES or self._hash(party, contribution) != committed:
                 raise InvalidMessage(f"{party} shows another contribution to the toss of names than it committed to.")
         self.result = self._hash("all", *contributions)
 

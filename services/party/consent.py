@@ -12,24 +12,24 @@ from vfl.crypto.ciphers import Paillier
 _STANDSTILL = 0.1
 
 
-def check_consent(agreement: Agreement, settings: Settings, own: PartyDescription) -> None:
+def check_consent(agreement: Agreement, settings: Settings, description: PartyDescription) -> None:
     """Refuse terms that are weaker than this party's own settings allow, whoever proposed them.
 
     Args:
         agreement: the session's terms, as the coordinator states them.
         settings: this party's own.
-        own: how this party described itself; an agreement that describes it otherwise is refused.
+        description: how this party described itself; an agreement that describes it otherwise is refused.
 
     Raises:
         OutOfOrder: naming both settings and what to change.
     """
-    if [party for party in agreement.parties if party.name == own.name] != [own]:
-        raise OutOfOrder(f"The agreement describes {own.name} otherwise than it described itself.")
-    if any(party.aligned_rows != own.aligned_rows for party in agreement.parties):
+    if [party for party in agreement.parties if party.name == description.name] != [description]:
+        raise OutOfOrder(f"The agreement describes {description.name} otherwise than it described itself.")
+    if any(party.aligned_rows != description.aligned_rows for party in agreement.parties):
         # The guard counts rows by it.
-        raise OutOfOrder(f"The agreement has another number of aligned records than {own.name} has aligned.")
-    if any(party.roster != own.roster for party in agreement.parties):
-        raise OutOfOrder(f"The agreement counts other batches of earlier sessions than {own.name} has checked.")
+        raise OutOfOrder(f"The agreement has another number of aligned records than {description.name} has aligned.")
+    if any(party.roster != description.roster for party in agreement.parties):
+        raise OutOfOrder(f"The agreement counts other batches of earlier sessions than {description.name} has checked.")
     check_plan(agreement.plan, settings)
     if settings.most_forms < 1:
         _refuse_standstill(agreement)
@@ -60,11 +60,11 @@ def check_as_opened(agreement: Agreement, terms: ProposedTerms) -> None:
     expected = with_open_terms(replace(agreement, plan=terms.plan)).plan
     stated_terms, own_terms = agreement.plan.terms, expected.terms
     for name in {**own_terms, **stated_terms}:
-        found, own = stated_terms.get(name), own_terms.get(name)
-        if found != own:
+        stated_term, own_term = stated_terms.get(name), own_terms.get(name)
+        if stated_term != own_term:
             raise OutOfOrder(
-                f"The coordinator states {name}={found}, and the plan that the session was opened with comes to "
-                f"{own}: it runs another version, or isn't honest."
+                f"The coordinator states {name}={stated_term}, and the plan that the session was opened with comes to "
+                f"{own_term}: it runs another version, or isn't honest."
             )
 
 
@@ -107,11 +107,11 @@ def check_plan(plan: TrainingPlan, settings: Settings) -> None:
             "PLUMBLINE_PACKING=off at every party, or another kernel here."
         )
     for name in ("rerandomise", "packing", "cipher_options"):
-        found, own = getattr(plan, name), getattr(own_plan, name)
-        if found != own:
+        session_value, own_value = getattr(plan, name), getattr(own_plan, name)
+        if session_value != own_value:
             raise OutOfOrder(
-                f"The session has {name}={found}, this party {name}={own}. Set PLUMBLINE_{name.upper()} alike at every "
-                "party."
+                f"The session has {name}={session_value}, this party {name}={own_value}. Set PLUMBLINE_{name.upper()} "
+                "alike at every party."
             )
 
 
@@ -132,9 +132,9 @@ def _not_recommended(plan: TrainingPlan) -> list[str]:
     return sentences
 
 
-def _alike(setting: str, own: TrainingPlan) -> str:
+def _alike(setting: str, own_plan: TrainingPlan) -> str:
     """Say what to set, where this party's own term isn't the session's."""
-    if own.family.terms():
+    if own_plan.family.terms():
         return "It follows from the learner's options here, such as PLUMBLINE_BACKWARD: set them alike at every party."
     return f"Set PLUMBLINE_{setting} alike at every party."
 

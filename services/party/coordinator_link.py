@@ -68,10 +68,10 @@ class CoordinatorLink:
         message = mark.to_message(session_id)
         with _naming_an_older_release("remember how far this party's counts of what it has answered are"):
             reply = self._health.insisting(lambda: self._stub.NoteLedger(message, timeout=self._timeout))
-        known = LedgerMark.from_message(reply)
-        if (reply.session_id, known.ledger) != (session_id, mark.ledger):
+        latest_mark = LedgerMark.from_message(reply)
+        if (reply.session_id, latest_mark.ledger) != (session_id, mark.ledger):
             raise InvalidMessage("The coordinator answers about another ledger than it was told of.")
-        return known
+        return latest_mark
 
     def submit_partial_scores(self, session_id: str, request_id: int, share: PartialScores) -> int:
         """Send a passive party's share of the scores of a request; returns how many shares of the session have come."""
@@ -117,6 +117,6 @@ def _naming_an_older_release(lacks: str) -> Iterator[None]:
         raise
 
 
-def _check_same_session(asked: str, answered: str) -> None:
-    if answered != asked:
+def _check_same_session(session_id: str, reply_id: str) -> None:
+    if reply_id != session_id:
         raise InvalidMessage("The coordinator answers about another session than it was asked about.")

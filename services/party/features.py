@@ -192,13 +192,13 @@ class PartyData:
             bias = None if self.pads_widths else UNIT_GRID
             grids = (*fitted.grids(self.grids), *([bias] if self.has_bias else []))
             gridded = self._on_grids(transformed, rows, grids, plan)
-            told = self._told_range(transformed, gridded, len(training))
+            value_range = self._told_range(transformed, gridded, len(training))
             truth = gridded if transformed is encoded else self._on_grids(encoded, rows, grids, plan)
         except ValueError as error:
             _log.error("The aligned records can't be encoded: %s", error)
             raise InvalidMessage("The aligned records can't be encoded: this party's log says why.") from error
         columns = (*fitted.columns, *([BIAS] if self.has_bias else []))
-        return AlignedFeatures(rows, columns, gridded, truth.values, told)
+        return AlignedFeatures(rows, columns, gridded, truth.values, value_range)
 
     @cached_property
     def grids(self) -> tuple[Grid | None, ...]:
@@ -206,8 +206,8 @@ class PartyData:
 
         What a defence makes of features has no grid: its secret shows in no width.
         """
-        found = column_grids(self.table, self.encoder)
-        return (None,) * len(found) if self.pads_widths or self.defences.changes_features else found
+        own_grids = column_grids(self.table, self.encoder)
+        return (None,) * len(own_grids) if self.pads_widths or self.defences.changes_features else own_grids
 
     def _told_range(self, table: FloatArray, gridded: GriddedFeatures, trained: int) -> ValueRange:
         """Bound a session's full columns by the whole table: who opens a session of two records learns nothing of them.
@@ -302,9 +302,9 @@ def own_table(settings: Settings) -> TypedTable:
 
 def _check_registered(settings: Settings) -> None:
     """Raise SettingsError for settings of a party's own table: a registered data set's columns are numbers already."""
-    given = [f"PLUMBLINE_{name.upper()}" for name in ("columns", "drop", "encode") if getattr(settings, name)]
-    if given:
+    variables = [f"PLUMBLINE_{name.upper()}" for name in ("columns", "drop", "encode") if getattr(settings, name)]
+    if variables:
         raise SettingsError(
-            f"{' and '.join(given)} chooses columns of a party's own table, and {settings.data} is a registered data "
-            "set, which PLUMBLINE_SHARE deals out: drop it, or give the file."
+            f"{' and '.join(variables)} chooses columns of a party's own table, and {settings.data} is a registered "
+            "data set, which PLUMBLINE_SHARE deals out: drop it, or give the file."
         )

@@ -160,19 +160,19 @@ class FormCount:
             f"{most} of {features}, which is as many as {self._name}'s owner allows (PLUMBLINE_MOST_FORMS="
             f"{self._share:g})"
         )
-        told = (
+        sentence = (
             f"With this session {terms.active} is answered with {counted(after, 'independent sum')} of the columns "
             f"of a record, in all its sessions: {features} tell the whole record."
         )
         if after > most and (before or self._refuses_first):
             raise OutOfOrder(
-                f"{told} No more than {limit} are answered. Go on with the model that is served, train with other "
+                f"{sentence} No more than {limit} are answered. Go on with the model that is served, train with other "
                 f"records, or ask {self._name}'s owner."
             )
         if after > most:
-            _log.warning("%s That is more than %s; a first session is answered all the same.", told, limit)
+            _log.warning("%s That is more than %s; a first session is answered all the same.", sentence, limit)
         else:
-            _log.info("%s The limit is %s.", told, limit)
+            _log.info("%s The limit is %s.", sentence, limit)
         if terms.plan.training.forms(terms.plan, terms.classes).of_epoch:
             # A training record is answered about in every epoch, and a validation record tells no more.
             return 0
@@ -204,13 +204,13 @@ class FormCount:
         """
         plan = agreement.plan
         forms, rows = plan.training.forms(plan, agreement.classes), rows_of_plan(plan, len(aligned.rows))
-        told = aligned.rows[plan.training.told_rows(agreement, rows)]
-        if not len(told):
+        forwarded_rows = aligned.rows[plan.training.told_rows(agreement, rows)]
+        if not len(forwarded_rows):
             return
         count = forms.of_epoch * (plan.epochs + again)
         # Those of the kept model are still to come.
-        kept = forms.of_model if again else 0
-        self._count(agreement, told, _opaque(f"forwarded {agreement.session_id}", count), kept)
+        to_come = forms.of_model if again else 0
+        self._count(agreement, forwarded_rows, _opaque(f"forwarded {agreement.session_id}", count), to_come)
 
     def _forms_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
         """Find the forms that a model tells of a record; raises Diverged where they are no numbers."""
@@ -232,8 +232,8 @@ class FormCount:
         active = agreement.active.name
         # A first session may pass the owner's limit by itself, and by no more than what it tells.
         features = len(self._data.grids)
-        told = _forms_of_session(agreement.plan, agreement.classes, features)
-        allowed = max(most_forms(self._share, features), told)
+        session_forms = _forms_of_session(agreement.plan, agreement.classes, features)
+        allowed = max(most_forms(self._share, features), session_forms)
         with self._lock:
             # What was written and not told, too: its answer may have been asked for again.
             self._note(agreement.session_id, self._mark)
@@ -268,7 +268,7 @@ class FormCount:
         with self._lock:
             return {peer: told.about(keys) for peer, told in self._shares.items()}
 
-    def count_shares(self, session_id: str, rows: IntArray, told: Mapping[str, SingleShares]) -> None:
+    def count_shares(self, session_id: str, rows: IntArray, session_shares: Mapping[str, SingleShares]) -> None:
         """Count what a training's answers may tell each peer of these records, on disk when this returns.
 
         Raises:
@@ -276,12 +276,14 @@ class FormCount:
             PeerVanished: where the coordinator can't be told how far the count is. It must not be answered then.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
-        if not told:
+        if not session_shares:
             return
         keys = self._keys(rows)
         with self._lock:
-            counted = {peer: self._shares.get(peer, ToldShares.none()).after(keys, one) for peer, one in told.items()}
-            self._write(self._accounts, {**self._shares, **counted})
+            shares = {
+                peer: self._shares.get(peer, ToldShares.none()).after(keys, one) for peer, one in session_shares.items()
+            }
+            self._write(self._accounts, {**self._shares, **shares})
             self._note(session_id, self._mark)
 
     def count_sums(self, agreement: Agreement, rows: IntArray, *, is_noisy: bool = False) -> list[str]:
@@ -306,11 +308,11 @@ class FormCount:
         with self._lock:
             self._note(agreement.session_id, self._mark)
             after, keys = dict(self._shares), self._keys(np.unique(np.concatenate([rows[one.rows] for one in batches])))
-            for one in batches:
-                members = np.sort(self._keys(rows[one.rows]))
-                occasion = one.session or hashlib.blake2b(members.tobytes(), digest_size=16).hexdigest()
-                for peer, told in one.told.items():
-                    after[peer] = after.get(peer, ToldShares.none()).after(members, told, occasion)
+            for batch in batches:
+                members = np.sort(self._keys(rows[batch.rows]))
+                occasion = batch.session or hashlib.blake2b(members.tobytes(), digest_size=16).hexdigest()
+                for peer, shares in batch.told.items():
+                    after[peer] = after.get(peer, ToldShares.none()).after(members, shares, occasion)
             # Peers may put together what they are told.
             was, now = (
                 np.sum([told.of(keys) for told in accounts.values()], axis=0, dtype=np.int64) + np.zeros(len(keys))
@@ -334,9 +336,9 @@ class FormCount:
 
     def measures_of_labels(self) -> Iterator[Measure]:
         """Measure how many sums of labels peers were told to the record of which most were."""
-        told = {peer: int(account.shares.max(initial=0)) / WHOLE for peer, account in self._shares.items()}
+        sums = {peer: int(account.shares.max(initial=0)) / WHOLE for peer, account in self._shares.items()}
         yield Measure.by(
-            "peer", "label_sums", "Sums of labels to a record, in all sessions; 1 tells every label.", told
+            "peer", "label_sums", "Sums of labels to a record, in all sessions; 1 tells every label.", sums
         )
         yield Measure("label_sums_allowed", "As many as the owner allows.", {(): self._share})
 
@@ -420,8 +422,8 @@ def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], 
             f"{number}_records": forms.records,
             f"{number}_of_record": forms.of_record.astype(np.uint32),
         }
-    for number, told in enumerate(shares.values()):
-        arrays |= {f"shares_{number}_records": told.records, f"shares_{number}_of_record": told.shares}
+    for number, peer_shares in enumerate(shares.values()):
+        arrays |= {f"shares_{number}_records": peer_shares.records, f"shares_{number}_of_record": peer_shares.shares}
     return pack_arrays(header, arrays)
 
 
@@ -430,11 +432,11 @@ def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares
         header, archive = unpack_arrays(content)
         if header["version"] not in (1, _VERSION):
             raise ValueError(f"version {header['version']}")
-        read = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
+        read_forms = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
         accounts = {
             str(one["active"]): _Account(
                 AnsweredForms(
-                    *read(one, archive[f"{number}_forms"]),
+                    *read_forms(one, archive[f"{number}_forms"]),
                     archive[f"{number}_records"],
                     archive[f"{number}_of_record"].astype(np.int64),
                 ),
@@ -476,12 +478,12 @@ def _unpacked_forms_of_1(
 ) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
     """Read what version 1 kept, where each form of which nothing is known had a coordinate of its own."""
     names: list[str] = account["coordinates"]
-    opaque = {at: found[1] for at, name in enumerate(names) if (found := _OPAQUE_OF_1.fullmatch(name))}
+    opaque = {at: match[1] for at, name in enumerate(names) if (match := _OPAQUE_OF_1.fullmatch(name))}
     told_by = {row: opaque.get(int(np.abs(form).argmax())) for row, form in enumerate(forms)}
     linear = {row: number for number, row in enumerate(row for row, name in told_by.items() if name is None)}
     bases = []
     for basis in account["bases"]:
         counts = Counter(name for row in basis if (name := told_by[row]) is not None)
         bases.append(Basis(tuple(linear[row] for row in basis if row in linear), tuple(sorted(counts.items()))))
-    kept = [at for at in range(len(names)) if at not in opaque]
-    return tuple(names[at] for at in kept), forms[np.ix_(list(linear), kept)], tuple(bases)
+    linear_places = [at for at in range(len(names)) if at not in opaque]
+    return tuple(names[at] for at in linear_places), forms[np.ix_(list(linear), linear_places)], tuple(bases)

@@ -42,11 +42,11 @@ class GoingBack:
                 why = "it waits for nobody (PLUMBLINE_RESUME_WITHIN)"
             raise OutOfOrder(f"{self._name}'s training can't go on after an interruption: {why}.")
 
-    def check(self, resumption: Resumption, asked: frozenset[str], steps_per_epoch: int) -> None:
-        """Refuse a place that this party can't go on from, having ``asked`` these peers; raises OutOfOrder."""
+    def check(self, resumption: Resumption, asked_peers: frozenset[str], steps_per_epoch: int) -> None:
+        """Refuse a place that this party can't go on from, having asked ``asked_peers``; raises OutOfOrder."""
         check_resumption(
             resumption,
-            self.log.place(asked),
+            self.log.place(asked_peers),
             kept=self.log.steps_kept,
             steps_per_epoch=steps_per_epoch,
             skipped=len(self.log.skipped),

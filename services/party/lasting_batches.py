@@ -74,22 +74,22 @@ class Remembered:
             InvalidMessage: where no batch is left to train on.
         """
         names = _names_of(ids, self.key)
-        held = unlabelled & ~np.isin(names, self.history.test)
-        placement = _placed(self.history, names[~held], plan)
+        is_unassigned = unlabelled & ~np.isin(names, self.history.test)
+        placement = _placed(self.history, names[~is_unassigned], plan)
         if not placement.train:
             raise InvalidMessage(
                 "None of the aligned records is left to train on: every batch of earlier sessions lacks one, and what "
                 f"is left of it waits until {self.history.least} have come that were in no batch before. Put the "
                 f"records back that are missing. Or begin anew: {REMEDY}."
             )
-        parts = [*placement.train, *placement.validation, placement.test, placement.waiting, names[held]]
+        parts = [*placement.train, *placement.validation, placement.test, placement.waiting, names[is_unassigned]]
         ordered, by_name = np.concatenate(parts), np.argsort(names)
         return by_name[np.searchsorted(names, ordered, sorter=by_name)], Roster(
             tuple(map(len, placement.train)),
             tuple(map(len, placement.validation)),
             len(placement.test),
             len(placement.waiting),
-            int(held.sum()),
+            int(is_unassigned.sum()),
             self.history.least,
         )
 
@@ -115,12 +115,12 @@ class Waiting:
         """Say who waits and for how many more, in a sentence or two."""
         new, lacking = counted(self.newcomers, "new row"), max(0, self.least - self.newcomers)
         if not self.newcomers:
-            first, others = "no new one waits.", self.waiting
+            first, remainder = "no new one waits.", self.waiting
         elif lacking:
-            first, others = f"{new} would wait: {lacking:,} more fill a batch.", self.waiting - self.newcomers
+            first, remainder = f"{new} would wait: {lacking:,} more fill a batch.", self.waiting - self.newcomers
         else:
-            first, others = f"{new} would fill batches of their own.", self.waiting
-        rest = f" {counted(others, 'more row')} would wait, of groups that have lost a member." if others else ""
+            first, remainder = f"{new} would fill batches of their own.", self.waiting
+        rest = f" {counted(remainder, 'more row')} would wait, of groups that have lost a member." if remainder else ""
         return (
             f"In the batches of {', '.join(self.parties)} (PLUMBLINE_STATE_DIR), of this table's rows, as far as all "
             f"parties have them, {first}{rest}"
@@ -157,8 +157,8 @@ class BatchMemory:
     def keep(self, session_id: str, remembered: Remembered) -> None:
         """Remember a session's batches, on disk when this returns; raises as ``check``, and StateNotKept."""
         if not isinstance(self.context.state, StateInMemory):
-            kept, mark = _read(self.context.state)
-            self._note(session_id, _write(self.context.state, {**kept, self._federation: remembered}, mark))
+            federations, mark = _read(self.context.state)
+            self._note(session_id, _write(self.context.state, {**federations, self._federation: remembered}, mark))
 
     @property
     def _federation(self) -> str:
@@ -253,12 +253,12 @@ class SessionBatches:
         return Placement(tuple(parts[:count]), tuple(parts[count:-2]), parts[-2], parts[-1])
 
     def _check(self, agreement: Agreement, history: BatchHistory, placement: Placement) -> None:
-        active, own = agreement.active.name, self.memory.context.name
+        active, name = agreement.active.name, self.memory.context.name
         try:
             history.check(placement)
         except BatchChanged as error:
             raise OutOfOrder(
-                f"The records that {active} lists don't go on from the batches that {own} remembers: {error}. The "
+                f"The records that {active} lists don't go on from the batches that {name} remembers: {error}. The "
                 f"difference of two sums would tell labels, so nothing is answered. Put the newest copy of {active}'s "
                 f"state folder back (PLUMBLINE_STATE_DIR). Where that is lost, owners may {REMEDY}."
             ) from error
@@ -270,7 +270,7 @@ class SessionBatches:
                 "%s forms other batches than %s would, and none that changes one of before: it may remember a session "
                 "that this party doesn't.",
                 active,
-                own,
+                name,
             )
 
 
@@ -282,8 +282,8 @@ def drawing(ids: Iterable[str], plan: TrainingPlan) -> str:
     if plan.batch_size:
         plan = replace(plan, epochs=0, patience=0, learner_options={})
     digest = hashlib.sha256(plan.to_message().SerializeToString(deterministic=True))
-    for one in ids:
-        digest.update(f"{len(one)} {one}".encode())
+    for record_id in ids:
+        digest.update(f"{len(record_id)} {record_id}".encode())
     return digest.hexdigest()
 
 
@@ -308,8 +308,8 @@ def begin_batches(state: State) -> LedgerMark:
         OutOfOrder: for a broken file.
         StateNotKept: where it can't be written.
     """
-    kept, mark = _read(state)
-    return mark if mark.generation else _write(state, kept, mark)
+    federations, mark = _read(state)
+    return mark if mark.generation else _write(state, federations, mark)
 
 
 def batches_in(content: bytes) -> list[dict[str, Any]]:
@@ -335,12 +335,12 @@ def waiting_in(content: bytes, ids: Iterable[str]) -> list[Waiting]:
         StateError: for anything else than a kept file.
         InvalidMessage: where two ids have one name.
     """
-    found, own = [], list(ids)
-    for parties, one in _unpacked(content)[0].items():
-        names = _names_of(own, one.key)
-        waiting, newcomers = _placed(one.history, names, TrainingPlan()).waiting, one.history.newcomers(names)
-        found.append(Waiting(tuple(json.loads(parties)), len(newcomers), len(waiting), one.history.least))
-    return found
+    forecasts, record_ids = [], list(ids)
+    for parties, batches in _unpacked(content)[0].items():
+        names = _names_of(record_ids, batches.key)
+        waiting, newcomers = _placed(batches.history, names, TrainingPlan()).waiting, batches.history.newcomers(names)
+        forecasts.append(Waiting(tuple(json.loads(parties)), len(newcomers), len(waiting), batches.history.least))
+    return forecasts
 
 
 def _read(state: State) -> tuple[dict[str, Remembered], LedgerMark]:
@@ -351,20 +351,20 @@ def _read(state: State) -> tuple[dict[str, Remembered], LedgerMark]:
         raise OutOfOrder(str(error)) from error
 
 
-def _write(state: State, kept: Mapping[str, Remembered], mark: LedgerMark) -> LedgerMark:
+def _write(state: State, federations: Mapping[str, Remembered], mark: LedgerMark) -> LedgerMark:
     mark = mark.next()
     header = {"version": _VERSION, **mark.header, "federations": []}
     arrays: dict[str, NDArray[Any]] = {}
-    for number, (parties, one) in enumerate(kept.items()):
-        history = one.history
+    for number, (parties, remembered) in enumerate(federations.items()):
+        history = remembered.history
         parts = [*history.train, *history.validation, history.test, history.dissolved]
         header["federations"].append(
             {
                 "parties": parties,
-                "key": one.key.hex(),
+                "key": remembered.key.hex(),
                 "least": history.least,
-                "waiting": one.waiting,
-                "drawn": one.drawn,
+                "waiting": remembered.waiting,
+                "drawn": remembered.drawn,
                 "batches": len(history.train),
                 "sizes": [len(part) for part in parts],
             }
@@ -379,17 +379,17 @@ def _unpacked(content: bytes) -> tuple[dict[str, Remembered], LedgerMark]:
         header, archive = unpack_arrays(content)
         if header["version"] != _VERSION:
             raise ValueError(f"version {header['version']}")
-        kept = {}
-        for number, one in enumerate(header["federations"]):
-            parts = list(in_sizes(archive[f"{number}_names"], one["sizes"]))
-            count = int(one["batches"])
+        federations = {}
+        for number, entry in enumerate(header["federations"]):
+            parts = list(in_sizes(archive[f"{number}_names"], entry["sizes"]))
+            count = int(entry["batches"])
             history = BatchHistory(
-                int(one["least"]), tuple(parts[:count]), tuple(parts[count:-2]), parts[-2], parts[-1]
+                int(entry["least"]), tuple(parts[:count]), tuple(parts[count:-2]), parts[-2], parts[-1]
             )
-            kept[str(one["parties"])] = Remembered(
-                bytes.fromhex(one["key"]), history, int(one["waiting"]), str(one["drawn"])
+            federations[str(entry["parties"])] = Remembered(
+                bytes.fromhex(entry["key"]), history, int(entry["waiting"]), str(entry["drawn"])
             )
-        return kept, LedgerMark.of_header(header)
+        return federations, LedgerMark.of_header(header)
     except BROKEN_ARRAYS as error:
         # Not an empty one: who can break the file could have all batches drawn anew.
         raise StateError(

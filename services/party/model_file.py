@@ -97,27 +97,27 @@ class ModelSummary:
     score_defences: tuple[str, ...]
 
 
-def packed(kept: KeptModel, data: PartyData) -> bytes:
+def packed(kept_model: KeptModel, data: PartyData) -> bytes:
     """Write a model as the content of a file."""
     header = {
-        "agreement": content_of(kept.model.agreement),
-        "party": kept.model.name,
-        "epochs": kept.model.epochs,
-        "kept_at": kept.kept_at,
-        "warnings": kept.warnings,
+        "agreement": content_of(kept_model.model.agreement),
+        "party": kept_model.model.name,
+        "epochs": kept_model.model.epochs,
+        "kept_at": kept_model.kept_at,
+        "warnings": kept_model.warnings,
         "table": data.table_hash,
-        "test": None if kept.test is None else asdict(kept.test),
-        "features": hash_of_features(kept.model.features),
+        "test": None if kept_model.test is None else asdict(kept_model.test),
+        "features": hash_of_features(kept_model.model.features),
     }
     arrays: dict[str, NDArray[Any]] = {
-        "order": kept.order,
-        "token_key": np.frombuffer(kept.model.token_key, dtype=np.uint8),
-        **_arrays_of("own", kept.model.part),
+        "order": kept_model.order,
+        "token_key": np.frombuffer(kept_model.model.token_key, dtype=np.uint8),
+        **_arrays_of("own", kept_model.model.part),
     }
-    if kept.model.trained is not None:
-        arrays |= _arrays_of("trained", kept.model.trained)
-    if kept.disclosed is not None:
-        arrays |= _arrays_of("disclosed", kept.disclosed)
+    if kept_model.model.trained is not None:
+        arrays |= _arrays_of("trained", kept_model.model.trained)
+    if kept_model.disclosed is not None:
+        arrays |= _arrays_of("disclosed", kept_model.disclosed)
     return pack_arrays(header, arrays)
 
 
@@ -189,13 +189,13 @@ def summary_of(content: bytes) -> ModelSummary:
     """Read what may be shown of a model's file; raises StateError for anything else."""
     header, _ = _read(content)
     agreement = _agreement_of(header)
-    own = agreement.party(header["party"])
+    description = agreement.party(header["party"])
     return ModelSummary(
         agreement.session_id,
         str(header["kept_at"]),
         tuple(party.name for party in agreement.parties),
-        own.aligned_rows,
-        own.feature_count,
+        description.aligned_rows,
+        description.feature_count,
         agreement.classes,
         str(header["table"]),
         agreement.score_defences,
@@ -226,6 +226,6 @@ def _part_if_any(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agree
 
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
     start = f"{name}_"
-    own = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
-    read = LearnerCalls(agreement.plan.family).read_part
-    return agreement.serving.read_part(own, read)
+    part_arrays = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
+    read_part = LearnerCalls(agreement.plan.family).read_part
+    return agreement.serving.read_part(part_arrays, read_part)

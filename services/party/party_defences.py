@@ -66,21 +66,21 @@ class PartyDefences:
         announced: what other parties are told of those that change what disclosed parameters mean.
     """
 
-    def __init__(self, chosen: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
-        self.names = tuple(defence.name for defence in chosen)
+    def __init__(self, defences: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
+        self.names = tuple(defence.name for defence in defences)
         self.announced = tuple(
-            AnnouncedDefence.of(defence) for defence in chosen if set(DISCLOSING) & set(defence.spec.stages)
+            AnnouncedDefence.of(defence) for defence in defences if set(DISCLOSING) & set(defence.spec.stages)
         )
         self._noise = noise or NoiseSource()
-        self._of_session = cast(tuple[SessionDefence, ...], _of_stages(chosen, *_OF_SESSION))
-        self._labels = cast(tuple[LabelDefence, ...], _of_stages(chosen, "labels"))
+        self._of_session = cast(tuple[SessionDefence, ...], _of_stages(defences, *_OF_SESSION))
+        self._labels = cast(tuple[LabelDefence, ...], _of_stages(defences, "labels"))
         self._residuals = cast(
-            tuple[ResidualDefence | LabelledResidualDefence, ...], _of_stages(chosen, *_OF_RESIDUALS)
+            tuple[ResidualDefence | LabelledResidualDefence, ...], _of_stages(defences, *_OF_RESIDUALS)
         )
-        self._hidden = cast(tuple[HiddenDefence, ...], _of_stages(chosen, "hidden"))
-        self._updates = cast(tuple[UpdateDefence, ...], _of_stages(chosen, "updates"))
-        self._features = cast(tuple[FeatureDefence, ...], _of_stages(chosen, "features"))
-        self._parameters = cast(tuple[ParameterDefence, ...], _of_stages(chosen, "parameters"))
+        self._hidden = cast(tuple[HiddenDefence, ...], _of_stages(defences, "hidden"))
+        self._updates = cast(tuple[UpdateDefence, ...], _of_stages(defences, "updates"))
+        self._features = cast(tuple[FeatureDefence, ...], _of_stages(defences, "features"))
+        self._parameters = cast(tuple[ParameterDefence, ...], _of_stages(defences, "parameters"))
 
     @classmethod
     def of(cls, settings: Settings, role: Role, secret: bytes | None = None) -> "PartyDefences":
@@ -88,11 +88,11 @@ class PartyDefences:
 
         ``secret`` is behind all that must be the same after a restart; None draws one for this process.
         """
-        chosen = load_defences(settings, role)
-        check_defences(chosen, settings)
+        defences = load_defences(settings, role)
+        check_defences(defences, settings)
         if not settings.truncate_answers and settings.plan().is_encrypted:
             _log.warning("INSECURE: truncate_answers=false, answers leave room for sums that nobody agreed to.")
-        return cls(chosen, noise_source(settings, secret))
+        return cls(defences, noise_source(settings, secret))
 
     def check(self, terms: TrainingTerms) -> None:
         """Raise DefenceError when a defence can't work under a session's terms."""
@@ -157,8 +157,8 @@ class PartyDefences:
 
     def remarks(self, largest_norm: float, terms: TrainingTerms) -> list[str]:
         """Say what doesn't hold after a training in which this party's parameters had this norm, in sentences."""
-        said = [defence.remark(largest_norm, terms) for defence in self._updates]
-        return [sentence for sentence in said if sentence]
+        sentences = [defence.remark(largest_norm, terms) for defence in self._updates]
+        return [sentence for sentence in sentences if sentence]
 
     def transform_features(self, features: FloatArray) -> FloatArray:
         """Transform this party's features before any session sees them: (n, d)."""
@@ -203,12 +203,12 @@ class PartyDefences:
         return bool(self._parameters)
 
 
-def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
+def check_defences(defences: Sequence[Defence], settings: Settings) -> None:
     """Raise SettingsError for defences that can't work under these settings or together.
 
     A defence that has nothing to do gets a line in the log: an audit runs the same ones without encryption.
     """
-    distorting, transforming = _names_of_stage(chosen, "parameters"), _names_of_stage(chosen, "features")
+    distorting, transforming = _names_of_stage(defences, "parameters"), _names_of_stage(defences, "features")
     if distorting and not settings.disclose:
         raise SettingsError(
             f"{distorting} changes the parameters that are disclosed, and this party discloses none (black box): "
@@ -219,19 +219,19 @@ def check_defences(chosen: Sequence[Defence], settings: Settings) -> None:
             f"{transforming} changes this party's features, and the model of PLUMBLINE_MODEL was trained on those that "
             "it had: drop one of them."
         )
-    leaving = ", ".join(one.name for one in chosen if one.spec.leaves_unit_range)
-    bound = ", ".join(one.name for one in chosen if "unit_features" in one.spec.needs)
+    leaving = ", ".join(one.name for one in defences if one.spec.leaves_unit_range)
+    bound = ", ".join(one.name for one in defences if "unit_features" in one.spec.needs)
     if leaving and bound:
         raise SettingsError(
             f"{leaving} takes this party's features out of [0, 1], and {bound} needs them there: drop one of them, or "
             "choose a transform that stays inside, such as feature_transform's kind=negate or kind=permutation."
         )
-    truncating = _names_of_stage(chosen, "answers")
+    truncating = _names_of_stage(defences, "answers")
     if truncating and not settings.truncate_answers:
         raise SettingsError(f"truncate_answers=false contradicts {truncating}, which cuts answers: drop one of them.")
-    if chosen and (assuming := _names_of_stage(chosen, *settings.plan().training.unprotected)):
+    if defences and (assuming := _names_of_stage(defences, *settings.plan().training.unprotected)):
         raise SettingsError(f"{assuming} protects what protocol={settings.protocol} doesn't send: drop one of them.")
-    training = _names_of_stage(chosen, *_OF_SESSION, "answers")
+    training = _names_of_stage(defences, *_OF_SESSION, "answers")
     if training and settings.model:
         _log.warning("With PLUMBLINE_MODEL nothing is trained here: there is nothing to protect by %s.", training)
     elif truncating and not settings.plan().is_encrypted:
@@ -244,9 +244,9 @@ def _on_grid(values: FloatArray, step: float) -> FloatArray:
     return rounded
 
 
-def _names_of_stage(chosen: Sequence[Defence], *stages: Stage) -> str:
-    return ", ".join(defence.name for defence in chosen if set(stages) & set(defence.spec.stages))
+def _names_of_stage(defences: Sequence[Defence], *stages: Stage) -> str:
+    return ", ".join(defence.name for defence in defences if set(stages) & set(defence.spec.stages))
 
 
-def _of_stages(chosen: Sequence[Defence], *stages: Stage) -> tuple[Defence, ...]:
-    return tuple(defence for defence in chosen if set(stages) & set(defence.spec.stages))
+def _of_stages(defences: Sequence[Defence], *stages: Stage) -> tuple[Defence, ...]:
+    return tuple(defence for defence in defences if set(stages) & set(defence.spec.stages))

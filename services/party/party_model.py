@@ -88,10 +88,10 @@ class PartyModel:
             InvalidMessage: for no row, or one that isn't aligned.
             LearnerFailed: where another package's part can't answer.
         """
-        asked = self.features[checked_rows(rows, len(self.features))]
+        records = self.features[checked_rows(rows, len(self.features))]
         calls = LearnerCalls(self.agreement.plan.family)
         outputs = calls.outputs(self.agreement.classes)
-        return calls.checked(calls(lambda: self.part.shares(asked)), (len(asked), outputs), "shares")
+        return calls.checked(calls(lambda: self.part.shares(records)), (len(records), outputs), "shares")
 
     def scores_of(self, answer: FloatArray, rows: int) -> FloatArray:
         """Read the scores in the coordinator's answer about so many records, at the active party: (rows, classes).

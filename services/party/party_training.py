@@ -80,7 +80,7 @@ class PartyTraining:
         self.rows = rows_of_plan(plan, len(features))
         check_steps(plan, len(self.rows.train))
         check_kept_weights(agreement, features.shape[1])
-        own = OwnData(
+        own_data = OwnData(
             features.shape[1],
             labels if trained_labels is None else trained_labels,
             agreement.classes,
@@ -100,7 +100,7 @@ class PartyTraining:
         self._lock = threading.Lock()
         terms = training_terms(agreement, name, features, len(self.rows.train))
         self.setting = SideSetting(
-            agreement, name, gridded, self.rows.train, own, means, terms, calls, self.back.anchor
+            agreement, name, gridded, self.rows.train, own_data, means, terms, calls, self.back.anchor
         )
         self._seating = Seating(self.setting)
         self.side = self._seating.first()

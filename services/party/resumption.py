@@ -132,17 +132,17 @@ def check_resumption(
         )
 
 
-def check_interruptions(counted: Mapping[str, int], by: str, most: int) -> None:
+def check_interruptions(counts: Mapping[str, int], by: str, most: int) -> None:
     """Refuse to go back once more; raises OutOfOrder with the name of who has had this party do so, and how often.
 
     Args:
-        counted: how often it has gone on after an interruption, by who had it go back.
+        counts: how often it has gone on after an interruption, by who had it go back.
         by: who has it go back now.
         most: how often it may.
     """
-    if sum(counted.values()) >= most:
+    if sum(counts.values()) >= most:
         raise OutOfOrder(
-            f"This training was interrupted {sum(counted.values())} times, {counted.get(by, 0)} of them by {by}, and "
+            f"This training was interrupted {sum(counts.values())} times, {counts.get(by, 0)} of them by {by}, and "
             f"goes on after no more than {most} (PLUMBLINE_MOST_INTERRUPTIONS). Find out what cuts {by} off, and train "
             "again."
         )

@@ -54,13 +54,13 @@ class ServedModels:
 
     def _take_up(self, file: str, content: bytes, labels: IntArray | None) -> None:
         try:
-            kept = unpacked(content, self._data, labels)
+            kept_model = unpacked(content, self._data, labels)
         except (TableChanged, LearnerFailed) as error:
             _log.error("%s", error)
             self._refused[summary_of(content).session_id] = error
             return
-        self._kept[file] = kept
-        _log.info("The model of session %s is here from before (%s).", kept.session_id, file.removesuffix(".npz"))
+        self._kept[file] = kept_model
+        _log.info("The model of session %s is here from before (%s).", kept_model.session_id, file.removesuffix(".npz"))
 
     @property
     def served(self) -> KeptModel | None:
@@ -99,20 +99,20 @@ class ServedModels:
         """
         if session_id in self._refused:
             raise self._refused[session_id]
-        kept = next((one for one in list(self._kept.values()) if one.session_id == session_id), None)
-        if kept is not None and active is not None and kept.model.agreement.active.name != active:
+        kept_model = next((one for one in list(self._kept.values()) if one.session_id == session_id), None)
+        if kept_model is not None and active is not None and kept_model.model.agreement.active.name != active:
             raise NotAllowed(f"{active} is not this session's active party.")
-        return kept
+        return kept_model
 
-    def keep_candidate(self, kept: KeptModel) -> None:
+    def keep_candidate(self, kept_model: KeptModel) -> None:
         """Keep a model whose training has ended. The same again changes nothing.
 
         Raises:
             StateNotKept: when it can't be written. The models are as before.
         """
         with self._lock:
-            if self.of_session(kept.session_id) is None:
-                self._write(CANDIDATE, kept)
+            if self.of_session(kept_model.session_id) is None:
+                self._write(CANDIDATE, kept_model)
 
     def serve(self, session_id: str, active: str) -> None:
         """Serve a session's model, and forget the one before. The same again changes nothing.
@@ -123,12 +123,12 @@ class ServedModels:
             StateNotKept: when that can't be written. The models are as before.
         """
         with self._lock:
-            kept = self.of_session(session_id, active)
-            if kept is None:
+            kept_model = self.of_session(session_id, active)
+            if kept_model is None:
                 raise OutOfOrder(f"{self._name} has no finished model of session {session_id[:40]}: train again.")
-            if kept is not self.served:
+            if kept_model is not self.served:
                 self._state.replace(SERVED, by=CANDIDATE)
-                self._kept = {SERVED: kept}
+                self._kept = {SERVED: kept_model}
                 self._refused.clear()
                 _log.info("The model of session %s is served from now on.", session_id)
 
@@ -149,14 +149,14 @@ class ServedModels:
             StateNotKept: when they can't be written.
         """
         with self._lock:
-            for file, kept in self._kept.items():
-                if kept.session_id == session_id:
-                    if kept.disclosed is None:
-                        kept = kept.with_disclosed(kept.model.disclosed_by(defences))
-                        self._write(file, kept)
-                    return kept.disclosed
+            for file, kept_model in self._kept.items():
+                if kept_model.session_id == session_id:
+                    if kept_model.disclosed is None:
+                        kept_model = kept_model.with_disclosed(kept_model.model.disclosed_by(defences))
+                        self._write(file, kept_model)
+                    return kept_model.disclosed
         return None
 
-    def _write(self, file: str, kept: KeptModel) -> None:
-        self._state.write(file, packed(kept, self._data))
-        self._kept[file] = kept
+    def _write(self, file: str, kept_model: KeptModel) -> None:
+        self._state.write(file, packed(kept_model, self._data))
+        self._kept[file] = kept_model

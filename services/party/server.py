@@ -55,13 +55,13 @@ def prepare(
     # Certificates have been read: a service that stops says one sentence.
     arithmetic = arithmetic_of(settings, cores)
     data.log_columns()
-    others = [peer for peer in channels if peer != Role.COORDINATOR]
+    peer_names = [peer for peer in channels if peer != Role.COORDINATOR]
     context = PartyContext(
         name=name,
         data=data,
         settings=settings,
         coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
-        peers={peer: PeerLink(peer, channels[peer], timeout) for peer in others},
+        peers={peer: PeerLink(peer, channels[peer], timeout) for peer in peer_names},
         record=record,
         executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
         adversary=adversary(name, settings.run_dir, record.lost, arithmetic),
@@ -69,8 +69,8 @@ def prepare(
         heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
         state=state,
         cores=cores,
-        share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in others},
-        message_peers={peer: MessageLink(peer, channels[peer], timeout) for peer in others},
+        share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in peer_names},
+        message_peers={peer: MessageLink(peer, channels[peer], timeout) for peer in peer_names},
         arithmetic=arithmetic,
         engine=arithmetic.engine if isinstance(arithmetic, EngineArithmetic) else Engine(),
         tally=transport.tally,

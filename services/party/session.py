@@ -88,7 +88,7 @@ class PartySession:
     def open(
         cls,
         context: PartyContext,
-        joined: Joined,
+        joined_session: Joined,
         labels: IntArray | None = None,
         trained_labels: IntArray | None = None,
         kept: TrainingLog | None = None,
@@ -99,7 +99,7 @@ class PartySession:
 
         Args:
             context: what the party works with.
-            joined: the session.
+            joined_session: the session.
             labels: class indices of the aligned records, (aligned rows,). The active party's only.
             trained_labels: those that its defences have trained on in their place, (aligned rows,).
             kept: where the process before this one was in it; None for a session that begins.
@@ -109,19 +109,19 @@ class PartySession:
         Raises:
             FederationError: when the party's settings, its guard or its defences refuse the terms.
         """
-        agreement, aligned = joined.agreement, joined.aligned
+        agreement, aligned = joined_session.agreement, joined_session.aligned
         settings, defences = context.settings, context.defences
-        check_consent(agreement, settings, joined.described)
-        ledger = _ledger_of(context, joined) if agreement.plan.training.opens else OpeningLedger.in_memory()
+        check_consent(agreement, settings, joined_session.described)
+        ledger = _ledger_of(context, joined_session) if agreement.plan.training.opens else OpeningLedger.in_memory()
         log = kept or TrainingLog(context.state if _can_wait(context, agreement) else None)
-        training = _training_of(context, joined, labels, trained_labels, ledger=ledger, log=log)
+        training = _training_of(context, joined_session, labels, trained_labels, ledger=ledger, log=log)
         if kept is not None and not training.can_wait:
             raise OutOfOrder(
                 f"{context.name} can't go on with the training of before: its steps are all taken, and weights were "
                 "about to be opened. Train again."
             )
         remember = _nothing
-        if (batches := joined.batches) is not None:
+        if (batches := joined_session.batches) is not None:
             after = batches.after(agreement, training.schedule, training.rows)
             remember = partial(batches.memory.keep, agreement.session_id, after)
         noisy = defences.changes_residuals
@@ -160,9 +160,9 @@ class PartySession:
         return session
 
 
-def rejoined(context: PartyContext, kept: KeptTraining) -> Joined:
+def rejoined(context: PartyContext, interrupted_training: KeptTraining) -> Joined:
     """Rejoin a session that a process before this one had joined; raises OutOfOrder where it can't be gone on with."""
-    terms = kept.terms
+    terms = interrupted_training.terms
     again = f"{context.name} can't go on with the training of before: "
     if not _can_wait(context, terms.agreement):
         raise OutOfOrder(f"{again}its settings don't let it wait any more (PLUMBLINE_RESUME_WITHIN).")
@@ -246,9 +246,9 @@ def _opening_anchor(context: PartyContext) -> Anchor:
     return context.anchor(LEDGER, opening_ledger.REMEDY)
 
 
-def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
-    ids = (context.data.ids[row] for row in joined.aligned.rows)
-    session_id = joined.agreement.session_id
+def _ledger_of(context: PartyContext, joined_session: Joined) -> OpeningLedger:
+    ids = (context.data.ids[row] for row in joined_session.aligned.rows)
+    session_id = joined_session.agreement.session_id
 
     def tell(owner: str, bits: int) -> None:
         context.tally.answered(owner, "opened bits", bits, session_id)
@@ -259,20 +259,22 @@ def _ledger_of(context: PartyContext, joined: Joined) -> OpeningLedger:
 
 def _training_of(
     context: PartyContext,
-    joined: Joined,
+    joined_session: Joined,
     labels: IntArray | None,
     trained_labels: IntArray | None,
     *,
     ledger: OpeningLedger,
     log: TrainingLog,
 ) -> PartyTraining:
-    settings, agreement = context.settings, joined.agreement
+    settings, agreement = context.settings, joined_session.agreement
     peers = agreement.peers_of(context.name)
-    ids = None if context.adversary.is_idle else IdArray.of(context.data.ids).take(joined.aligned.rows)
+    ids = None if context.adversary.is_idle else IdArray.of(context.data.ids).take(joined_session.aligned.rows)
     means = TrainingMeans(
         peers={peer.name: context.peers[peer.name] for peer in peers},
         generator=np.random.default_rng(
-            _kept_seed(context, joined) if labels is None and settings.private_seed is None else settings.private_seed
+            _kept_seed(context, joined_session)
+            if labels is None and settings.private_seed is None
+            else settings.private_seed
         ),
         timeout=settings.step_timeout,
         executor=context.executor,
@@ -289,18 +291,20 @@ def _training_of(
         most_interruptions=settings.most_interruptions,
     )
     installed = load_network(settings.model) if settings.model else None
-    return PartyTraining(agreement, context.name, joined.aligned.gridded, labels, means, installed, trained_labels)
+    return PartyTraining(
+        agreement, context.name, joined_session.aligned.gridded, labels, means, installed, trained_labels
+    )
 
 
 def _of(peers: Iterable[PartyDescription], ways: Mapping[str, T]) -> dict[str, T]:
     return {peer.name: ways[peer.name] for peer in peers if peer.name in ways}
 
 
-def _kept_seed(context: PartyContext, joined: Joined) -> int:
+def _kept_seed(context: PartyContext, joined_session: Joined) -> int:
     """Draw the seed of a passive party's start weights, the same for these columns with this active party.
 
     Drawn anew, each session's would be one more form of every record, without a single step.
     """
-    columns = [one.name for one in joined.aligned.columns]
-    about = repr(("start weights", joined.agreement.active.name, columns)).encode()
+    columns = [one.name for one in joined_session.aligned.columns]
+    about = repr(("start weights", joined_session.agreement.active.name, columns)).encode()
     return int.from_bytes(hashlib.blake2b(about, key=secret_of(context.state)).digest(), "big")

@@ -91,22 +91,22 @@ def guard_shares(
     name, rank = channels[0].key_holder, rank_of(features)
     peers = [channel.peer for channel in channels]
     before = [earlier.get(peer, SingleShares()) for peer in peers]
-    told = [one + shares_of(agreement, channel) for one, channel in zip(before, channels, strict=True)]
-    together = SingleShares(max(one.of_a_record for one in told), sum(one.in_answers for one in told))
+    totals = [one + shares_of(agreement, channel) for one, channel in zip(before, channels, strict=True)]
+    together = SingleShares(max(one.of_a_record for one in totals), sum(one.in_answers for one in totals))
     each = agreement.residual_columns
     sentence = (
         f"Who asks about single records in each step is told {counted(each, 'sum')} of the columns of every record in "
         f"an epoch, {min(together.of_a_record, rank)} in all sessions where {rank} tell a whole record"
     )
-    if not (whole := min(together.whole_records(rank), agreement.training_rows)):
+    if not (whole_records := min(together.whole_records(rank), agreement.training_rows)):
         _log.info("%s.", sentence)
         return []
-    left = -(-(rank - max(one.of_a_record for one in before)) // each)
-    epochs = f"train for fewer than {counted(left, 'epoch')} with these records, " if left > 1 else ""
+    epochs_left = -(-(rank - max(one.of_a_record for one in before)) // each)
+    epochs = f"train for fewer than {counted(epochs_left, 'epoch')} with these records, " if epochs_left > 1 else ""
     warning = (
         f"{' and '.join(peers)} could learn whole records of {name} by sending other messages than the protocol's. "
-        f"{sentence}: all columns of at most {whole} of {agreement.training_rows} records fit the answers. To prevent "
-        f"it, {epochs}choose protocol=shared, or turn on dp_noise at {name} (this count then stays)."
+        f"{sentence}: all columns of at most {whole_records} of {agreement.training_rows} records fit the answers. "
+        f"To prevent it, {epochs}choose protocol=shared, or turn on dp_noise at {name} (this count then stays)."
     )
     if mode == "refuse" and not noisy:
         raise OutOfOrder(f"{warning} (PLUMBLINE_GUARD=refuse)")

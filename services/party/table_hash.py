@@ -70,10 +70,10 @@ class _Digest:
             self.add(values.dtype.str)
             self.add_bytes(values.tobytes())
             return
-        codes, found = pd.factorize(values)
+        codes, categories = pd.factorize(values)
         self.add_bytes(codes.astype(np.int64).tobytes())
-        for one in found:
-            self.add(repr(one))
+        for category in categories:
+            self.add(repr(category))
 
     @property
     def value(self) -> str:

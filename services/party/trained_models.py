@@ -59,8 +59,8 @@ class TrainedModels:
 
     def take_up(self, epochs: int, calls: LearnerCalls) -> None:
         """Take the parts of so many epochs from the log, where a process before this one has kept them."""
-        kept = {epoch: calls.read_part(arrays) for epoch, arrays in self._log.parts.items()}
-        self._parts = [kept.get(epoch) for epoch in range(epochs)]
+        parts = {epoch: calls.read_part(arrays) for epoch, arrays in self._log.parts.items()}
+        self._parts = [parts.get(epoch) for epoch in range(epochs)]
 
     def go_back(self, epochs: int) -> None:
         """Forget the epochs behind so many."""
@@ -138,9 +138,9 @@ class TrainedModels:
     @property
     def model(self) -> PartyModel:
         """This party's model, of the kept part or of the part as it is now."""
-        kept, part = self.kept_epoch, self.part
-        epochs = len(self._parts) if kept is None else kept + 1
-        if kept is not None and isinstance(part, LinearPart):
+        kept_epoch, part = self.kept_epoch, self.part
+        epochs = len(self._parts) if kept_epoch is None else kept_epoch + 1
+        if kept_epoch is not None and isinstance(part, LinearPart):
             part = part.trained(self._others_constants)
         if self.calibration == UNCALIBRATED:
             return PartyModel(*self._of_party, part, epochs, self._log.token_key, self._labels)

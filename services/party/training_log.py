@@ -261,14 +261,14 @@ class TrainingLog:
         """The arrays of kept parts, by epoch."""
         return self._parts
 
-    def place(self, asked: frozenset[str]) -> Place:
+    def place(self, asked_peers: frozenset[str]) -> Place:
         """Tell how far this is, and whom the party has asked in the next step."""
         with self._lock:
-            answered: dict[int, frozenset[str]] = {}
+            answered_peers: dict[int, frozenset[str]] = {}
             for peer, step in self._answers:
-                answered[step] = answered.get(step, frozenset()) | {peer}
+                answered_peers[step] = answered_peers.get(step, frozenset()) | {peer}
             recent = frozenset(step for step in self.skipped if step >= self.completed - 1)
-            return Place(self.completed, answered, asked, recent, self.attempt)
+            return Place(self.completed, answered_peers, asked_peers, recent, self.attempt)
 
     def forget(self) -> None:
         """Keep nothing from here on: the training is over, or can't go on. Raises StateNotKept."""
@@ -312,12 +312,12 @@ class TrainingLog:
                 for (peer, step), one in answers
             ],
         }
-        kept: dict[str, Any] = {f"weights_{at}": weights for at, weights in self._weights.items()}
-        kept |= {f"carried_{at}_{name}": one for at, named in self._carried.items() for name, one in named.items()}
-        facts["fraction_bits"] = {name: one.fraction_bits for name, one in kept.items() if isinstance(one, Shares)}
-        arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in kept.items()}
-        for index, (_, one) in enumerate(answers):
-            arrays[f"answer_{index}"] = np.frombuffer(one.answer.data, dtype=np.uint8)
+        values: dict[str, Any] = {f"weights_{at}": weights for at, weights in self._weights.items()}
+        values |= {f"carried_{at}_{name}": one for at, named in self._carried.items() for name, one in named.items()}
+        facts["fraction_bits"] = {name: one.fraction_bits for name, one in values.items() if isinstance(one, Shares)}
+        arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in values.items()}
+        for index, (_, answer) in enumerate(answers):
+            arrays[f"answer_{index}"] = np.frombuffer(answer.answer.data, dtype=np.uint8)
         self._on_disk.write(STEPS, pack_arrays(facts, arrays))
 
     def _read(self, session_id: str, token_key: bytes, steps: bytes, epochs: bytes | None) -> None:
@@ -332,15 +332,15 @@ class TrainingLog:
             self.interruptions, self.waited = dict(facts["interruptions"]), float(facts["waited"])
             self.largest_norm, self.left_range = float(facts["largest_norm"]), bool(facts["left_range"])
             self.redone = int(facts["redone"])
-            kept: dict[str, Any] = dict(arrays)
+            values: dict[str, Any] = dict(arrays)
             for name, bits in facts["fraction_bits"].items():
-                kept[name] = Shares(of_bytes(arrays[name]), int(bits))
-            self._weights = _by_number("weights", kept)
-            self._carried = {at: _named(f"carried_{at}_", kept) for at in self._weights}
-            for index, one in enumerate(facts["answers"]):
-                answer = DecryptedVector(one["count"], one["width"], arrays[f"answer_{index}"].tobytes())
-                answered = Answered(VectorHeader(**one["header"]), one["digest"], answer)
-                self._answers[one["peer"], int(one["step"])] = answered
+                values[name] = Shares(of_bytes(arrays[name]), int(bits))
+            self._weights = _by_number("weights", values)
+            self._carried = {at: _named(f"carried_{at}_", values) for at in self._weights}
+            for index, entry in enumerate(facts["answers"]):
+                answer = DecryptedVector(entry["count"], entry["width"], arrays[f"answer_{index}"].tobytes())
+                kept_answer = Answered(VectorHeader(**entry["header"]), entry["digest"], answer)
+                self._answers[entry["peer"], int(entry["step"])] = kept_answer
             self._weights[self.completed]
         except (KeyError, ValueError, TypeError) as error:
             raise broken(_WHAT.format(STEPS), error) from error
@@ -417,13 +417,13 @@ def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDAr
         raise broken(_WHAT.format(name), error) from error
 
 
-def _at(step: int, known: Mapping[int, T]) -> dict[int, T]:
-    return {at: one for at, one in known.items() if at == step}
+def _at(step: int, by_step: Mapping[int, T]) -> dict[int, T]:
+    return {at: one for at, one in by_step.items() if at == step}
 
 
-def _named(start: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.removeprefix(start): one for key, one in kept.items() if key.startswith(start)}
+def _named(start: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.removeprefix(start): one for key, one in values.items() if key.startswith(start)}
 
 
-def _by_number(what: str, kept: Mapping[str, Any]) -> dict[int, Any]:
-    return {int(at): one for at, one in _named(f"{what}_", kept).items()}
+def _by_number(what: str, values: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(at): one for at, one in _named(f"{what}_", values).items()}

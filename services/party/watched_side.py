@@ -65,10 +65,10 @@ class _WatchedSide:
         self._setting, self.watched, self._calls = setting, side, calls
 
     def __getattr__(self, name: str) -> Any:
-        found = self._calls(lambda: getattr(self.watched, name))
-        if name in _ATTRIBUTES or not callable(found):
-            return _checked(self._calls, name, found, _ATTRIBUTES)
-        return lambda *arguments: _checked(self._calls, name, self._calls(lambda: found(*arguments)), _RESULTS)
+        attribute = self._calls(lambda: getattr(self.watched, name))
+        if name in _ATTRIBUTES or not callable(attribute):
+            return _checked(self._calls, name, attribute, _ATTRIBUTES)
+        return lambda *arguments: _checked(self._calls, name, self._calls(lambda: attribute(*arguments)), _RESULTS)
 
     @contextmanager
     def step(self, step: int, batch: IntArray) -> Iterator[StepAnswers]:
@@ -90,10 +90,10 @@ class _WatchedAnswers:
         self._setting, self._answers, self._calls = setting, answers, calls
 
     def __getattr__(self, name: str) -> Any:
-        found = self._calls(lambda: getattr(self._answers, name))
+        attribute = self._calls(lambda: getattr(self._answers, name))
         if name in _ANSWERS:
-            return _checked(self._calls, name, found, _ANSWERS)
-        return lambda *arguments: self._calls(lambda: found(*arguments))
+            return _checked(self._calls, name, attribute, _ANSWERS)
+        return lambda *arguments: self._calls(lambda: attribute(*arguments))
 
     def answer(self, request: Request) -> Any:
         """Answer a request with numbers of the shape that the learner's contract says; opaque shares have their own."""

@@ -43,9 +43,9 @@ class Answering:
     def begin(self, opened: PartySession, rows: IntArray) -> None:
         """Count what a session that begins will tell of its records, this party's ``rows``, and forget others."""
         agreement = opened.agreement
-        session_id, own = agreement.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train]
+        session_id, training_rows = agreement.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train]
         self._forms.count_forwarded(agreement, opened.aligned)
-        self._forms.count_shares(session_id, own, opened.shares)
+        self._forms.count_shares(session_id, training_rows, opened.shares)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session_id})
         if not agreement.plan.family.spec.trains:
@@ -53,27 +53,27 @@ class Answering:
 
     def keep(self, opened: PartySession, rows: IntArray) -> None:
         """Keep a model whose training is over. Any of its records may be asked about from now on."""
-        kept = KeptModel.of(opened.training.model, rows)
+        kept_model = KeptModel.of(opened.training.model, rows)
         # An answer that can't be counted isn't given.
-        self._count(kept, opened.aligned)
-        self._models.keep_candidate(kept)
+        self._count(kept_model, opened.aligned)
+        self._models.keep_candidate(kept_model)
 
     def finished(self, caller: Identity, session_id: str) -> PartyModel | None:
         """Find a session's finished model, counted; None where there is none."""
-        kept = self._models.of_session(session_id, caller.name)
-        if kept is None:
+        kept_model = self._models.of_session(session_id, caller.name)
+        if kept_model is None:
             return None
-        self._count(kept)
-        return kept.model
+        self._count(kept_model)
+        return kept_model.model
 
-    def between_epochs(self, joined: PartySession, rows: Sequence[int]) -> PartyModel:
+    def between_epochs(self, party_session: PartySession, rows: Sequence[int]) -> PartyModel:
         """Find the model that answers for validation rows while training goes on, counted."""
-        model = joined.training.model_for(rows)
-        if joined.training.is_over:
+        model = party_session.training.model_for(rows)
+        if party_session.training.is_over:
             # It answers about all records, which are counted when it is kept: not before, nor where that has failed.
             raise OutOfOrder("Training has ended and its model isn't kept yet: finish the training first.")
         if (key := (model.agreement.session_id, model.digest)) not in self._counted:
-            self._forms.count(model, joined.aligned, model.rows.validation)
+            self._forms.count(model, party_session.aligned, model.rows.validation)
             self._counted.add(key)
         return model
 
@@ -98,25 +98,25 @@ class Answering:
 
     def disclose(self, caller: Identity, session_id: str) -> Part:
         """White box: this party's share of a model; raises OutOfOrder when it discloses nothing."""
-        kept, name = self._models.of_session(session_id, caller.name), self._context.name
-        if kept is not None and not kept.model.agreement.serving.tells_owners:
+        kept_model, name = self._models.of_session(session_id, caller.name), self._context.name
+        if kept_model is not None and not kept_model.model.agreement.serving.tells_owners:
             why = "weights stay shared, so it doesn't know them"
-            if kept.model.agreement.serving.name != SHARED:
-                why = f"of protocol={kept.model.agreement.plan.protocol} they are disclosed to nobody"
+            if kept_model.model.agreement.serving.name != SHARED:
+                why = f"of protocol={kept_model.model.agreement.plan.protocol} they are disclosed to nobody"
             raise OutOfOrder(f"{name} discloses no parameters: {why}.")
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         disclosed = self._models.disclosed(session_id, self._context.defences)
-        if kept is None or disclosed is None:
+        if kept_model is None or disclosed is None:
             raise OutOfOrder("Training goes on: parameters are disclosed when it has ended.")
-        self._count(kept)
+        self._count(kept_model)
         values = sum(array.size for array in disclosed.arrays().values())
         self._context.tally.answered(caller.name, "parameters", values, session_id)
         return disclosed
 
-    def _count(self, kept: KeptModel, aligned: AlignedFeatures | None = None) -> None:
+    def _count(self, kept_model: KeptModel, aligned: AlignedFeatures | None = None) -> None:
         """Count a finished model's forms of all of its records, once in a process; raises StateNotKept."""
-        if (at := (kept.session_id, _FINISHED)) not in self._counted:
-            aligned = aligned or self._context.data.aligned(kept.order, kept.model.agreement.plan)
-            self._forms.count(kept.model, aligned, np.arange(len(kept.order)))
-            self._counted.add(at)
+        if (occasion := (kept_model.session_id, _FINISHED)) not in self._counted:
+            aligned = aligned or self._context.data.aligned(kept_model.order, kept_model.model.agreement.plan)
+            self._forms.count(kept_model.model, aligned, np.arange(len(kept_model.order)))
+            self._counted.add(occasion)

@@ -65,11 +65,11 @@ class CommonOrder:
             self._reading.release()
 
     def _attempt(self, parts: Iterable[Sequence[str]]) -> None:
-        index, found, digest = IdIndex(IdArray.of(self._table_ids)), [_NO_ROWS], _Digest()
+        index, row_parts, digest = IdIndex(IdArray.of(self._table_ids)), [_NO_ROWS], _Digest()
         for part in self._bounded(parts):
             digest.add(part)
-            found.append(index.rows(part))
-        rows = np.concatenate(found)
+            row_parts.append(index.rows(part))
+        rows = np.concatenate(row_parts)
         self._digest = digest.value
         lacking = int((rows < 0).sum())
         repeated = len(rows) - len(np.unique(rows)) - max(lacking - 1, 0)
@@ -89,11 +89,11 @@ class CommonOrder:
 
     def _bounded(self, parts: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
         """Pass parts on; raises InvalidMessage before the first one with an id that is too many or too long."""
-        left = self._most
+        ids_left = self._most
         for part in parts:
-            left -= len(part)
+            ids_left -= len(part)
             # A stream of empty parts would never end.
-            if left < 0 or not part:
+            if ids_left < 0 or not part:
                 raise InvalidMessage(REFUSED)
             if any(len(value.encode()) > ID_BYTES for value in part):
                 raise InvalidMessage(REFUSED)

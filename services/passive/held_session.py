@@ -80,15 +80,17 @@ class HeldSession:
         self.watch = self._new_watch()
 
     @classmethod
-    def interrupted(cls, context: PartyContext, kept: KeptTraining, joined: PartySession) -> "HeldSession":
+    def interrupted(
+        cls, context: PartyContext, interrupted_training: KeptTraining, party_session: PartySession
+    ) -> "HeldSession":
         """Take up a session that a process before this one was at work in."""
-        agreement = kept.terms.agreement
+        agreement = interrupted_training.terms.agreement
         active, *passive = (party.name for party in agreement.parties)
         terms = ProposedTerms(agreement.session_id, active, tuple(passive), agreement.plan, agreement.classes)
         session = cls(context, terms)
         session.order = CommonOrder((), 0)
-        session.order.rows = kept.terms.order
-        session.joined = joined
+        session.order.rows = interrupted_training.terms.order
+        session.joined = party_session
         session._free(Suspended(_STARTED_AGAIN))
         return session
 
@@ -141,7 +143,7 @@ class HeldSession:
 
     def fix_order(self, parts: Iterable[Sequence[str]], roster: Roster | None, name_key: bytes) -> None:
         """Take the common order of rows; raises as ``PassiveParty.fix_order``."""
-        own = IdArray.of(self._context.data.ids)
+        own_ids = IdArray.of(self._context.data.ids)
         with self._lock:
             if not self.psi.is_done:
                 raise OutOfOrder("Align first: the order follows when the alignment was answered to its end.")
@@ -151,9 +153,9 @@ class HeldSession:
         if self.terms.plan.family.spec.trains:
             memory = BatchMemory(self._context, (self.active, *self.terms.passive_parties))
             keys = [self.toss.result, name_key]
-            self.batches = SessionBatches.of(memory, memory.read(), own.take(self.rows), roster, keys)
-        _log.info("Aligned %d of %d records.", len(self.rows), len(own))
-        if differing := forms_of_unmet(own, self.rows):
+            self.batches = SessionBatches.of(memory, memory.read(), own_ids.take(self.rows), roster, keys)
+        _log.info("Aligned %d of %d records.", len(self.rows), len(own_ids))
+        if differing := forms_of_unmet(own_ids, self.rows):
             _log.warning("%s", differing)
 
     def _check_open(self) -> None:

@@ -68,19 +68,21 @@ class PassiveParty:
 
     def _take_up_training(self) -> None:
         """Stand in the session that the process before this one was at work in; raises StateError for a broken one."""
-        kept = kept_training(self._context.state, self.name)
-        if kept is None:
+        interrupted_training = kept_training(self._context.state, self.name)
+        if interrupted_training is None:
             return
-        session_id = kept.terms.agreement.session_id
+        session_id = interrupted_training.terms.agreement.session_id
         if self._models.served is not None and self._models.served.session_id == session_id:
-            kept.log.forget()
+            interrupted_training.log.forget()
             return
         try:
-            opened = PartySession.open(self._context, rejoined(self._context, kept), kept=kept.log)
+            opened = PartySession.open(
+                self._context, rejoined(self._context, interrupted_training), kept=interrupted_training.log
+            )
         except FederationError as error:
             _log.error("%s", error)
             return
-        self._session = HeldSession.interrupted(self._context, kept, opened)
+        self._session = HeldSession.interrupted(self._context, interrupted_training, opened)
         _log.info("The training of session %s waits for %s.", session_id, self._session.active)
 
     # -- alignment -------------------------------------------------------------------------------------------------
@@ -187,21 +189,21 @@ class PassiveParty:
         validated = session.ending.for_result(self.executor, counting)
         joining = partial(join, validated_epochs=validated, batches=session.batches)
         work = carrying_the_deadline(joining, self._context, session.terms, rows)
-        joined = session.ending.for_result(self.executor, work)
-        agreement = joined.agreement
+        joined_session = session.ending.for_result(self.executor, work)
+        agreement = joined_session.agreement
         if agreement.active.name != caller.name:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch_peers(agreement)
-        opened = PartySession.open(self._context, joined, earlier=self._forms.shares_of(rows))
+        opened = PartySession.open(self._context, joined_session, earlier=self._forms.shares_of(rows))
         self._answering.begin(opened, rows)
         return opened
 
     def show_public_key(self, caller: Identity, session_id: str) -> None:
         """Remember the session's batches, and show its public key to every peer. All of them have joined by now."""
-        joined = self._session_of(caller, session_id).agreed()
-        joined.remember()
-        joined.training.show_public_key()
+        party_session = self._session_of(caller, session_id).agreed()
+        party_session.remember()
+        party_session.training.show_public_key()
 
     def run_epoch(
         self,
@@ -233,8 +235,8 @@ class PassiveParty:
                 interruptions than this party's owner allows.
         """
         session = self._session_of(caller, session_id)
-        joined = session.agreed()
-        count_again = partial(self._forms.count_forwarded, joined.agreement, joined.aligned)
+        party_session = session.agreed()
+        count_again = partial(self._forms.count_forwarded, party_session.agreement, party_session.aligned)
         session.resume(caller.name, resumption, count_again)
 
     def finish_training(

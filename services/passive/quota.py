@@ -56,15 +56,15 @@ class AlignmentQuota:
         """
         with self._lock:
             now = self._clock()
-            answered = _recent(self._read(), now)
-            own = answered.setdefault(caller, [])
-            if is_allowed := len(own) < self._per_day:
-                own.append(now)
-            self._write(answered)
+            alignments = _recent(self._read(), now)
+            own_times = alignments.setdefault(caller, [])
+            if is_allowed := len(own_times) < self._per_day:
+                own_times.append(now)
+            self._write(alignments)
             if not is_allowed:
                 raise OutOfOrder(
                     f"{caller} has had {self._per_day} alignments within 24 hours, as many as this party answers. The "
-                    f"next one is possible at {_moment(own[-self._per_day] + _DAY_SECONDS)}. Its owner may raise "
+                    f"next one is possible at {_moment(own_times[-self._per_day] + _DAY_SECONDS)}. Its owner may raise "
                     "PLUMBLINE_ALIGNMENTS_PER_DAY."
                 )
 
@@ -76,8 +76,8 @@ class AlignmentQuota:
             # Not an empty count: who can break the file could ask without end.
             raise self._refusal("read", error) from error
 
-    def _write(self, answered: dict[str, list[float]]) -> None:
-        content = json.dumps({"version": _VERSION, "answered": answered}).encode()
+    def _write(self, alignments: dict[str, list[float]]) -> None:
+        content = json.dumps({"version": _VERSION, "answered": alignments}).encode()
         try:
             self._state.write(_NAME, content)
         except (OSError, ValueError) as error:
@@ -97,19 +97,20 @@ class AlignmentQuota:
 
 def _parsed(content: bytes) -> dict[str, list[float]]:
     """Read what ``_write`` wrote; raises ValueError for anything else."""
-    found = json.loads(content)
-    if not isinstance(found, dict) or found.get("version") != _VERSION or not isinstance(found.get("answered"), dict):
+    facts = json.loads(content)
+    if not isinstance(facts, dict) or facts.get("version") != _VERSION or not isinstance(facts.get("answered"), dict):
         raise ValueError(f"expected version {_VERSION} of a count of alignments")
-    for times in found["answered"].values():
+    for times in facts["answered"].values():
         if not isinstance(times, list) or not all(isinstance(one, float) and math.isfinite(one) for one in times):
             raise ValueError("expected the times of alignments in seconds")
-    return dict(found["answered"])
+    return dict(facts["answered"])
 
 
-def _recent(answered: dict[str, list[float]], now: float) -> dict[str, list[float]]:
+def _recent(alignments: dict[str, list[float]], now: float) -> dict[str, list[float]]:
     """List the times of the last 24 hours, in order; later ones than now become now."""
     recent = {
-        caller: sorted(min(one, now) for one in times if one > now - _DAY_SECONDS) for caller, times in answered.items()
+        caller: sorted(min(one, now) for one in times if one > now - _DAY_SECONDS)
+        for caller, times in alignments.items()
     }
     return {caller: times for caller, times in recent.items() if times}
 

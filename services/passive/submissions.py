@@ -43,7 +43,7 @@ class SeenSubmissions:
             if not self._seen.keys() <= set(sessions):
                 self._keep({one: count for one, count in self._seen.items() if one in sessions})
 
-    def _keep(self, seen: dict[str, int]) -> None:
+    def _keep(self, submissions: dict[str, int]) -> None:
         # In memory even where it can't be written: an active party that doesn't wait may have an answer by now.
-        self._seen = seen
-        self._state.write(SUBMISSIONS, json.dumps(seen).encode())
+        self._seen = submissions
+        self._state.write(SUBMISSIONS, json.dumps(submissions).encode())

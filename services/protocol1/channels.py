@@ -162,9 +162,9 @@ def exposure(agreement: Agreement, layout: PackingLayout | None) -> Exposure:
         peers, all_told = agreement.peers_of(holder.name), 0
         for peer in peers:
             features = column_formats(agreement, peer)
-            counted = equations(features, holder.truncates_answers)
-            most_told = counted * _unknowns_per_equation(agreement, holder)
-            solvable += rows <= counted
+            equation_count = equations(features, holder.truncates_answers)
+            most_told = equation_count * _unknowns_per_equation(agreement, holder)
+            solvable += rows <= equation_count
             telling += rows <= most_told
             settled += rows > most_told and further >= -(-rows // most_told) * steps
             heard += rows <= labels_beyond_weights(holder, features)

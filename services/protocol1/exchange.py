@@ -271,9 +271,9 @@ class GradientExchange:
             def arrived() -> str | None:
                 return next((peer for peer in missing if step in self._peers[peer].residuals), None)
 
-            found = self._await(arrived, f"{', '.join(missing)}'s residuals of step {step}")
-            missing.remove(found)
-            yield found
+            sender = self._await(arrived, f"{', '.join(missing)}'s residuals of step {step}")
+            missing.remove(sender)
+            yield sender
 
     def hidden(self, step: int) -> list[WireVector]:
         """Give the forwarded products of ``step``, of all who forward.
@@ -301,9 +301,9 @@ class GradientExchange:
             PeerVanished: after the timeout.
         """
         state = self._peers[peer]
-        if (known := state.asked.get(step)) is not None:
-            state.pending = known
-            return known.masked
+        if (former_question := state.asked.get(step)) is not None:
+            state.pending = former_question
+            return former_question.masked
         with timer.stage("wait"):
             vector = self._awaited(peer, "residuals", step, "residuals")
         with timer.stage("product"):
@@ -346,11 +346,11 @@ class GradientExchange:
             self._order.step = step + 1
             self._questions.forget(step)
             for state in self._peers.values():
-                kept: dict[int, Any]
+                vectors: dict[int, Any]
                 state.asked.pop(step, None)
-                for kept in (state.residuals, state.hidden):
-                    for old in [key for key in kept if key < step]:
-                        del kept[old]
+                for vectors in (state.residuals, state.hidden):
+                    for old in [key for key in vectors if key < step]:
+                        del vectors[old]
 
     def open_questions(self, step: int) -> dict[str, OpenQuestion]:
         """List this party's own questions of ``step``, by peer. Whether they were answered, the peers know."""

@@ -13,16 +13,16 @@ class OutgoingVector:
         header: of the whole vector.
     """
 
-    def __init__(self, header: VectorHeader, made: Iterable[bytes], is_whole: Callable[[], None]) -> None:
+    def __init__(self, header: VectorHeader, parts: Iterable[bytes], is_whole: Callable[[], None]) -> None:
         """Make nothing yet.
 
         Args:
             header: of the whole vector.
-            made: its values, part by part, made when they are drawn.
+            parts: its values, part by part, made when they are drawn.
             is_whole: is called before anybody gets the last part.
         """
         self.header = header
-        self._made = made
+        self._made = parts
         self._is_whole = is_whole
         self._parts: list[bytes] = []
         self._has_ended = False

@@ -45,11 +45,11 @@ class PeerQuestions:
     def header(self, peer: str, step: int) -> VectorHeader:
         """Say which header a peer's question of a step has to have; raises OutOfOrder where it may ask none."""
         with self._order:
-            known = self.rights.answered(peer, step)
-            if known is None:
+            former_answer = self.rights.answered(peer, step)
+            if former_answer is None:
                 self._check(peer, step)
         # Perhaps asked under a key that was given up since.
-        return self._cipher.sums_header(peer) if known is None else known.header
+        return self._cipher.sums_header(peer) if former_answer is None else former_answer.header
 
     def answer(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
         """Decrypt a peer's masked sums of a step, once. The same again gets the same answer."""
@@ -62,8 +62,8 @@ class PeerQuestions:
         """Find the answer to a question, or decrypt it and spend the peer's right to it."""
         with self._order:
             self._order.refuse_if_ended()
-            if (known := self.rights.answered(peer, step)) is not None:
-                return known.again(vector, step)
+            if (former_answer := self.rights.answered(peer, step)) is not None:
+                return former_answer.again(vector, step)
             self._check(peer, step)
             # Taken before it is answered: decryption takes long, and a second question must not overtake the first.
             question = self._asked.setdefault((peer, step), _Question(vector))

@@ -23,8 +23,8 @@ def read_header(parts: Iterator[common_pb2.CipherVectorPart]) -> tuple[str, int,
     first = next(parts, None)
     if first is None or first.WhichOneof("part") != "header":
         raise InvalidMessage("A ciphertext vector starts with its header.")
-    found = first.header
-    return found.session_id, found.step, VectorHeader(found.key_id, found.count, found.width, found.exponent)
+    header = first.header
+    return header.session_id, header.step, VectorHeader(header.key_id, header.count, header.width, header.exponent)
 
 
 def read_values(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> WireVector:

@@ -31,8 +31,10 @@ class VectorHeader:
     def check(self, expected: "VectorHeader") -> None:
         """Raise InvalidMessage when the header isn't the one that the session's terms demand."""
         for name, value in vars(expected).items():
-            if (found := getattr(self, name)) != value:
-                raise InvalidMessage(f"Wrong {name.replace('_', ' ')}: expected {value}, got {one_line(str(found))}.")
+            if (actual_value := getattr(self, name)) != value:
+                raise InvalidMessage(
+                    f"Wrong {name.replace('_', ' ')}: expected {value}, got {one_line(str(actual_value))}."
+                )
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,16 @@ def forwarded_ratio(agreement: Agreement) -> float:
 
 def _of_labels(agreement: Agreement) -> list[str]:
     plan, active = agreement.plan, agreement.active.name
-    others = " and ".join(party.name for party in agreement.parties[1:])
+    peers = " and ".join(party.name for party in agreement.parties[1:])
     remedy = plan.leakage.remedy
     how = f", choose {remedy}" if remedy else ", choose a learner or a protocol that keeps gradients shared"
     if not plan.is_encrypted:
         return [
-            f"{others} can read labels of {active}'s records from the backward signal of each, which travels in the "
+            f"{peers} can read labels of {active}'s records from the backward signal of each, which travels in the "
             f"clear. To prevent it{how}."
         ]
     return [
-        f"{others} could learn labels of {active}'s records from the answers about each batch, whatever its size: a "
+        f"{peers} could learn labels of {active}'s records from the answers about each batch, whatever its size: a "
         f"gradient of {agreement.residual_columns} units fits few other labels than the batch's own. Encrypting the "
         f"backward signal hides it, and not what is summed of it. To prevent it{how}."
     ]

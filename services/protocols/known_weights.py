@@ -98,9 +98,9 @@ class KnownShares:
 
     def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
         """Compute this party's shares, and wait for the others to have sent theirs."""
-        own = self.model.partial_scores(self.rows)
+        shares = self.model.partial_scores(self.rows)
         answers()
-        return own
+        return shares
 
     def read(self, answer: FloatArray) -> FloatArray:
         """Give it as it is."""

@@ -136,8 +136,8 @@ class LayerExchange(ShareMailbox):
         for peer in self._peers:
             masked, clear = (self._await(kind, peer, step) for kind in (Kind.FORWARD, Kind.HANDED))
             with self._going_on():
-                own = kept(masked, rows, formats, self._own_key, self._engine)
-            total = total + own + _matrix(clear, rows)
+                peer_products = kept(masked, rows, formats, self._own_key, self._engine)
+            total = total + peer_products + _matrix(clear, rows)
         half = 1 << formats.ring - 1
         centred: Integers = (total + half) % (2 * half) - half
         return centred
@@ -164,19 +164,19 @@ class LayerExchange(ShareMailbox):
         for peer in self._peers:
             masked = self._await(Kind.BACKWARD, peer, step)
             with self._going_on():
-                found = kept(masked, self._terms.columns(peer), formats, self._own_key, self._engine)
-            shares[peer] = lifted(found, formats.ring, first=True)
+                residues = kept(masked, self._terms.columns(peer), formats, self._own_key, self._engine)
+            shares[peer] = lifted(residues, formats.ring, first=True)
         return shares
 
     # -- a passive party's steps -----------------------------------------------------------------------------------
 
-    def forward(self, step: int, features: Integers, own: Integers) -> list[Outgoing]:
+    def forward(self, step: int, features: Integers, own_products: Integers) -> list[Outgoing]:
         """Products of whole features, (s, d), with all of its weights; the same again for the same step.
 
         Args:
             step: of the training.
             features: of its records.
-            own: these times this party's share of the weights, (s, h).
+            own_products: these times this party's share of the weights, (s, h).
 
         Raises:
             PeerVanished: without the label party's share behind pads.
@@ -186,8 +186,8 @@ class LayerExchange(ShareMailbox):
             self._agree_on_masks()
             kinds = Kind.WEIGHT_PADS, Kind.WEIGHT_DIFFERENCES
             masked, residues = self._multiplied(step, kinds, features, self._layer.forward)
-            mask = self._masks.mask(step, own.shape).astype(np.object_)
-            clear = (residues + own + mask) % (1 << self._layer.forward.ring)
+            mask = self._masks.mask(step, own_products.shape).astype(np.object_)
+            clear = (residues + own_products + mask) % (1 << self._layer.forward.ring)
             return [
                 self._outgoing(self._active, Kind.FORWARD, step, masked),
                 self._outgoing(self._active, Kind.HANDED, step, _flat(clear)),
@@ -250,9 +250,9 @@ class LayerExchange(ShareMailbox):
             self._order.await_value(
                 lambda: len(self._mask_keys) == len(self._others) or None, "the other passive parties' keys"
             )
-            shown = {peer: self._mask_keys[peer].mask_key for peer in self._others}
+            mask_keys = {peer: self._mask_keys[peer].mask_key for peer in self._others}
         try:
-            self._masks.agree(shown)
+            self._masks.agree(mask_keys)
         except ValueError as error:
             raise InvalidMessage(str(error)) from error
         self._has_agreed = True
@@ -288,8 +288,8 @@ class LayerExchange(ShareMailbox):
 
 
 def _flat(values: Integers) -> list[int]:
-    found: list[int] = values.ravel().tolist()
-    return found
+    numbers: list[int] = values.ravel().tolist()
+    return numbers
 
 
 def _matrix(values: Sequence[int], rows: int) -> Integers:

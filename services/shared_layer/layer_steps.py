@@ -45,19 +45,19 @@ class LayerSteps(EndingOnShares):
         name: str,
         features: FloatArray,
         exchange: LayerExchange,
-        own: OwnData,
+        own_data: OwnData,
         means: SharedMeans,
     ) -> None:
         """Begin a party's half of a session; features are (aligned rows, d), in its fixed point."""
         super().__init__(terms.agreement, LearnerCalls(terms.agreement.plan.family, means.timeout))
-        self.exchange, self.half = exchange, _begun(terms, name, own)
+        self.exchange, self.half = exchange, _begun(terms, name, own_data)
         self._terms, self._name, self._means = terms, name, means
         self._chosen, self.turn = means.chosen, means.turn
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._is_label_party = name == terms.agreement.active.name
         self.left_range = False
         self._session_id = terms.agreement.session_id
-        self._labels = own.labels
+        self._labels = own_data.labels
         # Of the last epoch that was validated, at the label party: what of its model isn't shared.
         self._own_layers: Part | None = None
 
@@ -72,7 +72,7 @@ class LayerSteps(EndingOnShares):
         agreement: Agreement,
         name: str,
         features: FloatArray,
-        own: OwnData,
+        own_data: OwnData,
         means: SharedMeans,
         first_step: int = 0,
     ) -> "LayerSteps":
@@ -82,7 +82,7 @@ class LayerSteps(EndingOnShares):
             agreement: the session's public terms.
             name: the party's.
             features: (aligned rows, d) in the session's fixed point.
-            own: what the learner's half is begun with.
+            own_data: what the learner's half is begun with.
             means: what the party trains with.
             first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
 
@@ -97,7 +97,7 @@ class LayerSteps(EndingOnShares):
             exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, features, exchange, own, means)
+        return cls(terms, name, features, exchange, own_data, means)
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""
@@ -131,7 +131,7 @@ class LayerSteps(EndingOnShares):
         """
         terms, sending, rows = self._terms, list[Future[None]](), self._terms.validated_rows
         number, weights = terms.validation_after(step), self.checked(self.half.weights)
-        joined = self.products(number, self._features[rows], weights, sending, StageTimer(), validates=True)
+        outputs = self.products(number, self._features[rows], weights, sending, StageTimer(), validates=True)
         _all_done(sending)
         if self._labels is None:
             return None
@@ -140,7 +140,7 @@ class LayerSteps(EndingOnShares):
         bits = dict.fromkeys(terms.passive, kept_epoch_bits(agreement))
         self._means.ledger.count(f"{key.key_id}{VALIDATION}", bits)
         self._own_layers = self._own_part(weights)
-        return log_loss(self._calls.scores(self._own_layers, joined, agreement.classes), self._labels[rows])
+        return log_loss(self._calls.scores(self._own_layers, outputs, agreement.classes), self._labels[rows])
 
     @property
     def weights(self) -> Shares:
@@ -169,26 +169,27 @@ class LayerSteps(EndingOnShares):
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it."""
         weights, terms = self.checked(self.half.weights), self._terms
-        own = weights[terms.places(self._name)[self._name]]
-        share = terms.scores.weights(own)
+        own_weights = weights[terms.places(self._name)[self._name]]
+        share = terms.scores.weights(own_weights)
         if not self._is_label_party:
             self._calls.set_weights(self.half, np.zeros(weights.shape))
             return SharedPart.made(share, *self.exchange.frozen(), None)
         key, peers = made_key(terms.agreement.plan.key_bits), self._means.peers
-        shown = self.exchange.serving_key(key)
+        shown_key = self.exchange.serving_key(key)
         _all_done(
-            self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown) for one in terms.passive
+            self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown_key)
+            for one in terms.passive
         )
         sending = self.sending(self.exchange.freeze(weights, key))
         part = SharedPart.of_owner(share, key, self._own_layers or self._own_part(weights))
-        self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
+        self._calls.set_weights(self.half, _values(own_weights.integers, own_weights.fraction_bits))
         _all_done(sending)
         return part
 
     def _own_part(self, weights: Any) -> Part:
         """Make the label party's part of the model as it stands: its own columns' weights, and what is above."""
-        own: Shares = weights[self._terms.places(self._name)[self._name]]
-        self._calls.set_weights(self.half, _values(own.integers, own.fraction_bits))
+        own_weights: Shares = weights[self._terms.places(self._name)[self._name]]
+        self._calls.set_weights(self.half, _values(own_weights.integers, own_weights.fraction_bits))
         part = self._calls.part(self.half.part)
         self._calls.set_weights(self.half, weights)
         return part
@@ -205,26 +206,26 @@ class LayerSteps(EndingOnShares):
     ) -> Any:
         """Give what ``Forward`` is answered with: z, (s, h), at the label party, elsewhere the own share of it."""
         terms, exchange = self._terms, self.exchange
-        chosen, tape = (None, None) if validates else (self._chosen, self._means.tape)
+        added_shares, tape = (None, None) if validates else (self._chosen, self._means.tape)
         bits = terms.formats.product_fraction_bits
         share = weights[terms.places(self._name)[self._name]].rescaled(terms.formats.fraction_bits)
-        own = features @ share.integers
+        own_products = features @ share.integers
         if not self._is_label_party:
             with timer.stage("product"):
-                sending += self.sending(exchange.forward(step, features, own))
-            return Shares(own, bits)
+                sending += self.sending(exchange.forward(step, features, own_products))
+            return Shares(own_products, bits)
         with timer.stage("encrypt"):
-            hidden = weights if chosen is None else self._with_added(step, weights)
+            hidden = weights if added_shares is None else self._with_added(step, weights)
             sending += self.sending(exchange.hide_weights(step, hidden))
         with timer.stage("decrypt"):
-            others = _values(exchange.products(step), bits)
+            peer_products = _values(exchange.products(step), bits)
         # Beyond the range they come back within it: what grows is seen on its way there.
-        self.left_range |= bool(np.abs(others).max(initial=0) > 2.0 ** (terms.formats.integer_bits - 1))
-        if chosen is not None:
-            others = chosen.read(step, others)
+        self.left_range |= bool(np.abs(peer_products).max(initial=0) > 2.0 ** (terms.formats.integer_bits - 1))
+        if added_shares is not None:
+            peer_products = added_shares.read(step, peer_products)
         if tape is not None:
-            tape.forwarded(step, others)
-        return others + _values(own, bits)
+            tape.forwarded(step, peer_products)
+        return peer_products + _values(own_products, bits)
 
     def _with_added(self, step: int, weights: Shares) -> Shares:
         """Weights as a label party hides them that adds to its shares of others'."""
@@ -232,8 +233,8 @@ class LayerSteps(EndingOnShares):
         added = np.zeros(weights.shape)
         places = self._terms.places(self._name)
         for peer in self._terms.passive:
-            if (found := self._chosen.added(step, peer)) is not None:
-                added[places[peer]] = found
+            if (addition := self._chosen.added(step, peer)) is not None:
+                added[places[peer]] = addition
         return weights + added
 
     def signal(self, values: Any, features: Integers) -> Integers:
@@ -261,8 +262,8 @@ class LayerSteps(EndingOnShares):
             if signal is None:
                 raise self._calls.refused("asks for sums before it has sent anything")
             with timer.stage("decrypt"):
-                held = exchange.held_sums(step)
-            by_owner = {**held, self._name: features.T @ signal}
+                held_sums = exchange.held_sums(step)
+            by_owner = {**held_sums, self._name: features.T @ signal}
             return Shares(np.concatenate([by_owner[owner] for owner in terms.places(self._name)]), bits)
         with timer.stage("product"):
             sending += self.sending(exchange.backward(step, features))
@@ -334,13 +335,13 @@ class LayerStep:
             _all_done(self.sending)
 
 
-def _begun(terms: LayerTerms, name: str, own: OwnData) -> Half:
+def _begun(terms: LayerTerms, name: str, own_data: OwnData) -> Half:
     """Begin a party's half; first weights are the learner's, drawn by the features' owner, and V begins with 0."""
     calls, places = LearnerCalls(terms.agreement.plan.family), terms.places(name)
-    half = calls.begin(own)
-    drawn = calls.weights(half, own.features)
-    first = np.zeros((sum(map(terms.columns, places)), drawn.shape[1]))
-    first[places[name]] = drawn
+    half = calls.begin(own_data)
+    drawn_weights = calls.weights(half, own_data.features)
+    first = np.zeros((sum(map(terms.columns, places)), drawn_weights.shape[1]))
+    first[places[name]] = drawn_weights
     shares: Any = Shares.of(first, terms.formats.product_fraction_bits)
     calls.set_weights(half, shares)
     return half

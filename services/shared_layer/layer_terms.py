@@ -70,9 +70,9 @@ class LayerTerms(SharedTerms):
         """Row indices of the records that epochs are validated with."""
         return self._rows.validation
 
-    def validation_after(self, taken: int) -> int:
+    def validation_after(self, steps: int) -> int:
         """Count up to the validation after so many steps, which stands for a step's: behind those and the end's."""
-        return self.steps + taken // self.batches.steps_per_epoch
+        return self.steps + steps // self.batches.steps_per_epoch
 
     def taken_before(self, step: int) -> int:
         """Count the steps that are taken before a step, or before a validation of this number."""

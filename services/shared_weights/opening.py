@@ -72,21 +72,22 @@ def opened_to(agreement: Agreement, name: str) -> dict[str, int]:
     return {owner: opened_bits(agreement, owner) for owner in owners}
 
 
-def kept_words(state: State, session_id: str, words: dict[str, Integers]) -> dict[str, Integers]:
+def kept_words(state: State, session_id: str, fresh_words: dict[str, Integers]) -> dict[str, Integers]:
     """Find the words that a session opens, by owner: those that were kept before, or these, once they are kept.
 
     Raises:
         StateNotKept: where they can't be. Nothing is told then.
         OutOfOrder: where what was kept is broken. Other words could be another opening.
     """
-    found = state.read(_KEPT)
+    content = state.read(_KEPT)
     try:
-        kept: Any = json.loads(found) if found else {"session": "", "words": {}}
-        if kept["session"] != session_id:
-            kept = {"session": session_id, "words": {owner: word.tolist() for owner, word in words.items()}}
-            state.write(_KEPT, json.dumps(kept).encode())
+        record: Any = json.loads(content) if content else {"session": "", "words": {}}
+        if record["session"] != session_id:
+            record = {"session": session_id, "words": {owner: word.tolist() for owner, word in fresh_words.items()}}
+            state.write(_KEPT, json.dumps(record).encode())
         return {
-            owner: np.array(kept["words"][owner], dtype=np.object_).reshape(word.shape) for owner, word in words.items()
+            owner: np.array(record["words"][owner], dtype=np.object_).reshape(word.shape)
+            for owner, word in fresh_words.items()
         }
     except (ValueError, LookupError, TypeError) as error:
         raise OutOfOrder(
@@ -217,18 +218,18 @@ def _entropy(labels: IntArray) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _about_labels(agreement: Agreement, told: float, opening: Mapping[str, int]) -> Iterator[_Threat]:
+def _about_labels(agreement: Agreement, label_bits: float, opening: Mapping[str, int]) -> Iterator[_Threat]:
     """Weigh opened bits against all that labels tell, at the label party."""
     rows, active = agreement.training_rows, agreement.active.name
     for peer, bits in opening.items():
-        if bits > _TOLERATED * told:
+        if bits > _TOLERATED * label_bits:
             yield _Threat(
                 active,
                 peer,
                 _reader(agreement, peer, bits, "labels", active),
-                f" of the {told:.0f} that {rows} records have",
-                f", train on {math.ceil(bits * rows / (_TOLERATED * told))} records or more, or let {peer} bring fewer "
-                "columns",
+                f" of the {label_bits:.0f} that {rows} records have",
+                f", train on {math.ceil(bits * rows / (_TOLERATED * label_bits))} records or more, or let {peer} "
+                "bring fewer columns",
             )
 
 
@@ -244,21 +245,21 @@ def _about_a_record(agreement: Agreement, name: str, opening: Mapping[str, int])
 def _about_validations(agreement: Agreement, name: str, ledger: BitsBefore) -> Iterator[str]:
     """Weigh them at a passive party, whose shares a validation is of: its label party chooses what multiplies them."""
     active, record = agreement.active.name, record_bits(agreement, name)
-    shown, earlier = validation_bits(agreement), ledger.before(agreement.active.name)
-    if shown and shown + earlier > _TOLERATED * record:
+    shown_bits, earlier = validation_bits(agreement), ledger.before(agreement.active.name)
+    if shown_bits and shown_bits + earlier > _TOLERATED * record:
         before = " of this session and what earlier ones opened" if earlier else ""
         yield (
             f"{active} could read features of {name} from the validation losses{before}, if it sends other numbers "
-            f"than its own: up to {shown + earlier} bits, where a record has {record}. To prevent it, set patience to "
-            "0."
+            f"than its own: up to {shown_bits + earlier} bits, where a record has {record}. To prevent it, set "
+            "patience to 0."
         )
 
 
 def _told(agreement: Agreement, name: str) -> dict[str, int]:
     """Count what a session opens that could be about a party's records, and what its validations tell, in bits."""
-    kept = kept_epoch_bits(agreement) + slope_bits(agreement)
-    shown = kept if name == agreement.active.name else validation_bits(agreement)
-    return {owner: bits + shown for owner, bits in opened_to(agreement, name).items()}
+    epoch_bits = kept_epoch_bits(agreement) + slope_bits(agreement)
+    shown_bits = epoch_bits if name == agreement.active.name else validation_bits(agreement)
+    return {owner: bits + shown_bits for owner, bits in opened_to(agreement, name).items()}
 
 
 def validation_bits(agreement: Agreement) -> int:
@@ -283,17 +284,17 @@ def slope_bits(agreement: Agreement) -> int:
 
 def record_bits(agreement: Agreement, name: str) -> int:
     """Count the bits of a party's features in one record."""
-    own, plan = agreement.party(name), agreement.plan
-    return own.feature_count * (plan.feature_fraction_bits + own.feature_integer_bits + own.features_signed)
+    party, plan = agreement.party(name), agreement.plan
+    return party.feature_count * (plan.feature_fraction_bits + party.feature_integer_bits + party.features_signed)
 
 
 def _reader(agreement: Agreement, owner: str, bits: int, what: str, of: str) -> str:
     """Say who could read what, and how many bits."""
     earlier = " of this session and earlier ones" if bits > _told(agreement, of)[owner] else ""
-    kept = "the slope of calibrated scores" if slope_bits(agreement) else "the epoch that is kept"
-    told = kept if of == agreement.active.name else "validation losses"
-    shown = f" and {told}" if _told(agreement, of) != opened_to(agreement, of) else ""
+    label_source = "the slope of calibrated scores" if slope_bits(agreement) else "the epoch that is kept"
+    source = label_source if of == agreement.active.name else "validation losses"
+    addition = f" and {source}" if _told(agreement, of) != opened_to(agreement, of) else ""
     return (
-        f"{owner} could read {what} of {of} from its opened weights{shown}{earlier}, if it encrypts other columns than "
-        f"its own: up to {bits} bits"
+        f"{owner} could read {what} of {of} from its opened weights{addition}{earlier}, if it encrypts other columns "
+        f"than its own: up to {bits} bits"
     )

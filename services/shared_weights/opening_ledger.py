@@ -48,8 +48,8 @@ class _Account:
 
     def opened(self, records: NDArray[np.uint64], bits: int) -> "_Account":
         """Add so many bits more about each of these records."""
-        known = np.union1d(self.records, records)
-        return _Account(known, self.of(known) + np.isin(known, records) * bits)
+        all_records = np.union1d(self.records, records)
+        return _Account(all_records, self.of(all_records) + np.isin(all_records, records) * bits)
 
 
 _NOTHING = _Account(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
@@ -108,13 +108,13 @@ class OpeningLedger:
             StateNotKept: where it can't be written.
         """
         self._note(begin_ledger(self.state))
-        kept = _read(self.state)
-        if kept.occasion == occasion:
+        ledger = _read(self.state)
+        if ledger.occasion == occasion:
             return
-        accounts = dict(kept.accounts)
+        accounts = dict(ledger.accounts)
         for owner, added in bits.items():
             accounts[owner] = accounts.get(owner, _NOTHING).opened(self._records, added)
-        mark = _write(self.state, _Kept(occasion, accounts, kept.mark))
+        mark = _write(self.state, _Kept(occasion, accounts, ledger.mark))
         for owner, added in bits.items():
             self._tell(owner, added)
         self._note(mark)
@@ -127,8 +127,8 @@ def begin_ledger(state: State) -> LedgerMark:
         OutOfOrder: for a broken ledger.
         StateNotKept: where it can't be written.
     """
-    kept = _read(state)
-    return kept.mark if kept.mark.generation else _write(state, kept)
+    ledger = _read(state)
+    return ledger.mark if ledger.mark.generation else _write(state, ledger)
 
 
 def _read(state: State) -> _Kept:
@@ -138,10 +138,10 @@ def _read(state: State) -> _Kept:
         raise OutOfOrder(str(error)) from error
 
 
-def _write(state: State, kept: _Kept) -> LedgerMark:
+def _write(state: State, ledger: _Kept) -> LedgerMark:
     """Write the ledger, and give its mark then."""
-    mark, accounts = kept.mark.next(), kept.accounts
-    header = {"version": _VERSION, "session": kept.occasion, "owners": list(accounts), **mark.header}
+    mark, accounts = ledger.mark.next(), ledger.accounts
+    header = {"version": _VERSION, "session": ledger.occasion, "owners": list(accounts), **mark.header}
     arrays: dict[str, NDArray[Any]] = {}
     for number, account in enumerate(accounts.values()):
         arrays |= {f"{number}_records": account.records, f"{number}_bits": account.bits}

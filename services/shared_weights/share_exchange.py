@@ -236,20 +236,21 @@ class ShareExchange(ShareMailbox):
         self._order.refuse_if_ended()
         self._is_over = True
         places = self._terms.places(self._name)
-        held = self._terms.held_by(self._name)
-        words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in held}
+        owners = self._terms.held_by(self._name)
+        fresh_words = {owner: word_of(weights[places[owner]], self._opening_bits) for owner in owners}
         agreement = self._terms.agreement
         self._count(_OPENING, opened_to(agreement, self._name))
-        kept = kept_words(self._ledger.state, agreement.session_id, words)
+        opened_words = kept_words(self._ledger.state, agreement.session_id, fresh_words)
         return [
-            self._outgoing(owner, Kind.OPENED, self._order.steps, word.ravel().tolist()) for owner, word in kept.items()
+            self._outgoing(owner, Kind.OPENED, self._order.steps, word.ravel().tolist())
+            for owner, word in opened_words.items()
         ]
 
     def opened(self, weights: Shares) -> FloatArray:
         """Read this party's own weights, (d, k); raises PeerVanished without the word of their other holder."""
-        own = weights[self._terms.places(self._name)[self._name]]
+        own_shares = weights[self._terms.places(self._name)[self._name]]
         word = self._await(Kind.OPENED, self._terms.holder(self._name), self._order.steps)
-        return opened(np.array(word, dtype=np.object_).reshape(own.shape), own, self._opening_bits)
+        return opened(np.array(word, dtype=np.object_).reshape(own_shares.shape), own_shares, self._opening_bits)
 
     def _forget(self) -> None:
         self._holder.forget_features()
@@ -282,7 +283,7 @@ class ShareExchange(ShareMailbox):
             own_key = self._validation.key.public_key if self._validation.key else None
             return own_key or self._shown_to_validate[sender if kind is Kind.PADS else receiver][1]
         if kind is Kind.FROZEN:
-            own = self._serving_key.public_key if self._serving_key else None
-            return own if sender == self._name else self._shown_to_serve[sender][1]
+            serving_key = self._serving_key.public_key if self._serving_key else None
+            return serving_key if sender == self._name else self._shown_to_serve[sender][1]
         owner = sender if kind.is_once else receiver
         return self._own_key if owner == self._name else self._shown[owner][1]

@@ -125,8 +125,8 @@ class ShareHolder:
     ) -> Shares:
         """Compute this party's share of z, (s, k): of every pair that it is in."""
         formats, X = self._formats, self._features[self._rows_of(batch)]
-        own = kept(answer, formats.forward, self._block_sizes(batch), self._key, self._engine)
-        residues = {self._holder: own + X @ self._exponents(weights, self._name)}
+        own_residues = kept(answer, formats.forward, self._block_sizes(batch), self._key, self._engine)
+        residues = {self._holder: own_residues + X @ self._exponents(weights, self._name)}
         for owner in self._held:
             residues[owner] = residues.get(owner, 0) + self._drawn[step, purpose, owner][1].residues
         z = sum(lifted(pair, formats.ring, first=self._is_first) for pair in residues.values())
@@ -176,12 +176,12 @@ class ShareHolder:
             handed: by who hands them on, residues of the gradients whose V this party holds.
         """
         formats, X = self._formats, self._backward[self._rows_of(batch)]
-        own = X.T @ residual.integers
+        total = X.T @ residual.integers
         for answer in answers.values():
-            own = own + kept(answer, formats.backward, self._fills(self._name), self._key, self._engine)
+            total = total + kept(answer, formats.backward, self._fills(self._name), self._key, self._engine)
             # The public offset of exponents, times own features only.
-            own = own - X.sum(axis=0)[:, None] * self._residual_offset
-        residues = {self._name: own}
+            total = total - X.sum(axis=0)[:, None] * self._residual_offset
+        residues = {self._name: total}
         for owner in self._held:
             residues[owner] = self._drawn[step, "backward", owner][1].residues
         for peer, content in handed.items():
@@ -233,8 +233,8 @@ class ShareHolder:
             peer_key = self._peer_keys[key[2]]
             products = multiply(groups, exponents, bits, peer_key, self._engine)
             self._drawn[key] = content, mask(products, layout, sizes, peer_key, self._engine, self._draw)
-        known, masked = self._drawn[key]
-        if known != content:
+        former_content, masked = self._drawn[key]
+        if former_content != content:
             raise OutOfOrder(f"Step {key[0]} was answered with other shares already; a step is answered once.")
         return masked
 

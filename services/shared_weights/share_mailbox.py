@@ -125,7 +125,7 @@ class ShareMailbox:
         self._take_another(self._shown_to_validate, peer, key, Kind.PADS, VALIDATION)
 
     def _take_another(
-        self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, kind: Kind, what: str
+        self, keys: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, kind: Kind, what: str
     ) -> None:
         """Take a key that is for messages of one kind and nothing else, features above all."""
         with self._order:
@@ -135,23 +135,23 @@ class ShareMailbox:
             if peer not in self._shown:
                 raise OutOfOrder(f"{peer} must show its public key before its{what} key.")
             for other in (self._shown, self._shown_to_serve, self._shown_to_validate):
-                if other is not shown and peer in other and other[peer][0].key_id == key.key_id:
+                if other is not keys and peer in other and other[peer][0].key_id == key.key_id:
                     raise InvalidMessage(
                         f"{peer}'s{what} key is one that it has shown for something else: make another."
                     )
-            self._taken(shown, peer, key, what)
+            self._taken(keys, peer, key, what)
 
     def _taken(
-        self, shown: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
+        self, keys: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
     ) -> PublicKey | None:
         """Take a key; None where it was taken before."""
         self._check_peer(peer)
-        if peer in shown:
-            if shown[peer][0] != key:
+        if peer in keys:
+            if keys[peer][0] != key:
                 raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
             return None
         public_key = checked_key(self._terms.agreement, peer, key, purpose)
-        shown[peer] = key, public_key
+        keys[peer] = key, public_key
         self._order.notify_all()
         return public_key
 
@@ -189,8 +189,8 @@ class ShareMailbox:
         with self._order:
             # It may have ended while they were read.
             self._order.refuse_if_ended()
-            known = self._received.setdefault((kind, peer, step), received)
-            if known.digest != received.digest:
+            former_message = self._received.setdefault((kind, peer, step), received)
+            if former_message.digest != received.digest:
                 raise OutOfOrder(f"Different {kind} of step {step} were received already; they are taken once.")
             self._order.notify_all()
 
@@ -284,10 +284,10 @@ class ShareMailbox:
         if step != self._order.steps or self._order.step < over:
             raise OutOfOrder(f"Weights are {kind} when all steps are taken.")
 
-    def _check_validation(self, taken: int) -> None:
+    def _check_validation(self, steps: int) -> None:
         """Raise OutOfOrder for a validation after other steps than are taken, or are about to be."""
-        if not self._order.step <= taken <= self._order.step + 1:
-            raise OutOfOrder(f"A validation after {taken} steps is out of order: {self._order.step} are taken here.")
+        if not self._order.step <= steps <= self._order.step + 1:
+            raise OutOfOrder(f"A validation after {steps} steps is out of order: {self._order.step} are taken here.")
 
     def _check_peer(self, peer: str) -> None:
         self._order.refuse_if_ended()

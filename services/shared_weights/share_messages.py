@@ -149,19 +149,19 @@ class MessageSizes:
                 "smaller validation_fraction, or set patience to 0."
             )
         for party in agreement.parties:
-            if (kept := self.kept_bytes(party.name)) > limits.FEATURE_CIPHERTEXT_BYTES:
+            if (memory := self.kept_bytes(party.name)) > limits.FEATURE_CIPHERTEXT_BYTES:
                 raise InvalidMessage(
-                    f"{party.name} would keep {kept >> 20} MiB of the others' encrypted features, at most "
+                    f"{party.name} would keep {memory >> 20} MiB of the others' encrypted features, at most "
                     f"{limits.FEATURE_CIPHERTEXT_BYTES >> 20} can be kept: align fewer records or choose fewer columns."
                 )
 
     def kept_bytes(self, name: str) -> int:
         """Count the memory that the others' encrypted features take at a party, until the session ends."""
         peers = [peer.name for peer in self.terms.agreement.peers_of(name)]
-        kept = sum(self.features(Kind.ROWS, peer) for peer in peers)
-        kept += sum(self.features(Kind.BLOCKS, peer) for peer in self.terms.held_by(name))
+        ciphertexts = sum(self.features(Kind.ROWS, peer) for peer in peers)
+        ciphertexts += sum(self.features(Kind.BLOCKS, peer) for peer in self.terms.held_by(name))
         # As integers of Python: 30 bits in each 4 bytes, and 32 bytes more with their place in a list.
-        return kept * (-(-8 * self.width(Kind.ROWS) // 30) * 4 + 32)
+        return ciphertexts * (-(-8 * self.width(Kind.ROWS) // 30) * 4 + 32)
 
     def features(self, kind: Kind, sender: str) -> int:
         """Ciphertexts of a party's features."""

@@ -68,10 +68,10 @@ class SharedPart:
     turn: FloatArray | None = field(repr=False, default=None)
 
     @classmethod
-    def of_owner(cls, share: Residues, serving_key: PrivateKey, own: Part) -> "SharedPart":
+    def of_owner(cls, share: Residues, serving_key: PrivateKey, own_part: Part) -> "SharedPart":
         """Make a part of who has its own weights whole, and shares of others'."""
         nothing, width = np.zeros(0, dtype=np.uint8), serving_key.public_key.bits // 16
-        return cls(share, nothing, nothing, _bytes_of((serving_key.p, serving_key.q), width), own)
+        return cls(share, nothing, nothing, _bytes_of((serving_key.p, serving_key.q), width), own_part)
 
     @classmethod
     def made(
@@ -84,8 +84,8 @@ class SharedPart:
     ) -> "SharedPart":
         """Make a part of what training has left a party with."""
         width = holder_key.bits // 8
-        own = () if serving_key is None else (serving_key.p, serving_key.q)
-        keys = _bytes_of((holder_key.n,), width), _bytes_of(frozen, 2 * width), _bytes_of(own, width // 2)
+        primes = () if serving_key is None else (serving_key.p, serving_key.q)
+        keys = _bytes_of((holder_key.n,), width), _bytes_of(frozen, 2 * width), _bytes_of(primes, width // 2)
         return cls(share, *keys, turn=turn)
 
     def shares(self, features: FloatArray) -> FloatArray:
@@ -94,9 +94,9 @@ class SharedPart:
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Give all of it: for this party's own state, and nowhere else."""
-        own = {} if self.own is None else {f"{_OWN}{name}": array for name, array in self.own.arrays().items()}
+        own_arrays = {} if self.own is None else {f"{_OWN}{name}": array for name, array in self.own.arrays().items()}
         turn = {} if self.turn is None else {"turn": self.turn}
-        return {**{name: getattr(self, name) for name in _FIELDS}, **turn, **own}
+        return {**{name: getattr(self, name) for name in _FIELDS}, **turn, **own_arrays}
 
     @classmethod
     def of(
@@ -104,13 +104,17 @@ class SharedPart:
     ) -> "SharedPart":
         """Read the part that ``arrays`` wrote, its learner's part as ``read`` reads it; raises ValueError."""
         shared = {name: array for name, array in arrays.items() if not name.startswith(_OWN)}
-        own = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
-        if shared.keys() - {"turn"} != set(_FIELDS) or shared["share"].dtype != np.uint64 or (own and read is None):
+        own_arrays = {name.removeprefix(_OWN): array for name, array in arrays.items() if name.startswith(_OWN)}
+        if (
+            shared.keys() - {"turn"} != set(_FIELDS)
+            or shared["share"].dtype != np.uint64
+            or (own_arrays and read is None)
+        ):
             raise ValueError("a part of shared weights has a share, a frozen one and keys")
         turn, columns = shared.get("turn"), len(shared["share"])
         if turn is not None and (turn.dtype != np.float64 or turn.shape != (columns, columns)):
             raise ValueError("a part of shared weights has a turn of its columns that doesn't fit them")
-        return cls(**shared, own=read(own) if own and read is not None else None)
+        return cls(**shared, own=read(own_arrays) if own_arrays and read is not None else None)
 
     @property
     def class_rows(self) -> FloatArray | None:
@@ -185,14 +189,14 @@ class SharedServer:
         """
         scores, part = self.terms.scores, self.part
         cells = Turn.of(self.terms, part.turn).cells(features)
-        whole = encoded(cells, scores.feature_fraction_bits).astype(np.int64)
+        integers = encoded(cells, scores.feature_fraction_bits).astype(np.int64)
         if part.own is not None:
-            return Asked(b"", scores.own_products(whole, part.share))
+            return Asked(b"", scores.own_products(integers, part.share))
         key = part.key
-        products = scores.masked_products(whole, part.by_output, key, self.engine)
+        products = scores.masked_products(integers, part.by_output, key, self.engine)
         masked = mask(products, scores.layout, scores.sizes(len(features)), key, self.engine, self.draw)
         content = to_bytes(masked.ciphertexts, scores.key_bits // 4)
-        return Asked(content, scores.own_products(whole, part.share) + residues_of(masked.residues))
+        return Asked(content, scores.own_products(integers, part.share) + residues_of(masked.residues))
 
     def keep(self, owner: str, masked: bytes, records: int) -> Residues:
         """Keep what another party's masked products leave this one with, (n, k). Any ciphertexts give some.
@@ -247,10 +251,10 @@ class AskedOnce:
         """
         answer: Future[tuple[bytes, Residues]] = Future()
         with self._lock:
-            known, found = self._answers.setdefault(request, (content, answer))
-        if known != content:
+            former_content, former_answer = self._answers.setdefault(request, (content, answer))
+        if former_content != content:
             raise OutOfOrder(f"Request {request[1]} was for other records; ask again under another number.")
-        if found is answer:
+        if former_answer is answer:
             try:
                 answer.set_result(draw())
             except BaseException as error:
@@ -258,14 +262,14 @@ class AskedOnce:
                     self._answers.pop(request, None)
                 answer.set_exception(error)
             self._forget_oldest()
-        return found.result()
+        return former_answer.result()
 
     def _forget_oldest(self) -> None:
         """Forget what is beyond the bounds; the newest stays, whatever it holds."""
         with self._lock:
-            held = sum(_size_of(one) for _, one in self._answers.values())
-            while len(self._answers) > _REMEMBERED_REQUESTS or (held > _REMEMBERED_BYTES and len(self._answers) > 1):
-                held -= _size_of(self._answers.pop(next(iter(self._answers)))[1])
+            size = sum(_size_of(one) for _, one in self._answers.values())
+            while len(self._answers) > _REMEMBERED_REQUESTS or (size > _REMEMBERED_BYTES and len(self._answers) > 1):
+                size -= _size_of(self._answers.pop(next(iter(self._answers)))[1])
 
 
 def _size_of(answer: Future[tuple[bytes, Residues]]) -> int:

@@ -117,7 +117,7 @@ class SharedSteps(EndingOnShares):
         agreement: Agreement,
         name: str,
         features: FloatArray,
-        own: OwnData,
+        own_data: OwnData,
         means: SharedMeans,
         first_step: int = 0,
     ) -> "SharedSteps":
@@ -127,7 +127,7 @@ class SharedSteps(EndingOnShares):
             agreement: the session's public terms.
             name: the party's.
             features: (aligned rows, d) as they are shared, in the session's fixed point.
-            own: what the learner's half is begun with.
+            own_data: what the learner's half is begun with.
             means: what the party trains with.
             first_step: the first that is taken. Those before were taken under other keys, and weights are to be set.
 
@@ -141,10 +141,10 @@ class SharedSteps(EndingOnShares):
         try:
             key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)
-            if (others := means.others) is None:
+            if (other_columns := means.others) is None:
                 holder = ShareHolder(terms, name, features, key, engine)
             else:
-                holder = ShareHolder(terms, name, others.forward, key, engine, backward=others.backward)
+                holder = ShareHolder(terms, name, other_columns.forward, key, engine, backward=other_columns.backward)
             exchange = ShareExchange(
                 terms,
                 name,
@@ -157,7 +157,7 @@ class SharedSteps(EndingOnShares):
             exchange.begin_at(first_step)
         except PackingImpossible as error:
             raise InvalidMessage(str(error)) from error
-        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own, means.turn), means)
+        return cls(terms, name, exchange, begin_half(agreement.plan.family, terms, name, own_data, means.turn), means)
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
@@ -251,22 +251,25 @@ class SharedSteps(EndingOnShares):
         """Open all weights to their owners: this party's own, (d, columns). No step is taken after it."""
         weights = self.checked(self.half.weights)
         sending = self.sending(self.exchange.open(weights))
-        own = self.exchange.opened(weights)
+        own_weights = self.exchange.opened(weights)
         _all_done(sending)
-        return self.turn.weights(own if self._others is None else self._others.read(own))
+        return self.turn.weights(own_weights if self._others is None else self._others.read(own_weights))
 
     def freeze(self) -> SharedPart:
         """Have weights served as they are shared: this party's part of the model. No step is taken after it.
 
         What this party holds of others' weights goes to them under a key that is made for it, and isn't kept.
         """
-        weights, held = self.checked(self.half.weights), self._terms.held_by(self._name)
-        key = made_key(self._terms.agreement.plan.key_bits) if held else None
+        weights, owners = self.checked(self.half.weights), self._terms.held_by(self._name)
+        key = made_key(self._terms.agreement.plan.key_bits) if owners else None
         sending: list[Future[None]] = []
         if key is not None:
-            shown = self.exchange.serving_key(key)
+            shown_key = self.exchange.serving_key(key)
             _all_done(
-                [self._executor.submit(self._peers[one].send_serving_key, self._session_id, shown) for one in held]
+                [
+                    self._executor.submit(self._peers[one].send_serving_key, self._session_id, shown_key)
+                    for one in owners
+                ]
             )
             sending = self.sending(self.exchange.freeze(weights, key))
         share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
@@ -354,8 +357,8 @@ def none_left(sending: list[Future[None]]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for one in sending:
-            one.cancel()
+        for call in sending:
+            call.cancel()
         wait(sending)
         raise
 

@@ -166,8 +166,8 @@ class SharedTerms:
 
         Its own come first, but at the label party, whose bias is the last row of all; at the holder of its share too.
         """
-        held = self.held_by(name)
-        order = [*held, name] if name == self.agreement.active.name else [name, *held]
+        owners = self.held_by(name)
+        order = [*owners, name] if name == self.agreement.active.name else [name, *owners]
         places, start = {}, 0
         for owner in order:
             places[owner] = slice(start, start := start + self.columns(owner))

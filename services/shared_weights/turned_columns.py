@@ -39,9 +39,9 @@ class Turn:
         return cls(matrix, 2.0**terms.cell_bits, terms.agreement.plan.feature_fraction_bits)
 
     @classmethod
-    def made(cls, terms: SharedTerms, own: OwnData, calls: LearnerCalls) -> "Turn":
+    def made(cls, terms: SharedTerms, own_data: OwnData, calls: LearnerCalls) -> "Turn":
         """Have the learner make it of a party's own columns; raises LearnerFailed where it can't."""
-        return cls.of(terms, calls.turn(own) if terms.turned_norm is not None else None)
+        return cls.of(terms, calls.turn(own_data) if terms.turned_norm is not None else None)
 
     def cells(self, features: FloatArray) -> FloatArray:
         """Turn records, (n, d), and put them on the fixed point: a record's are the same whatever stands beside it.

@@ -43,8 +43,10 @@ class Validation:
     def hide(self, step: int, residual: Shares) -> Hidden:
         """Hide the passive party's share of residuals behind pads."""
         if self._hidden is None or self._hidden[0] != step:
-            found = shared_squares.hide(residual.integers, self._terms.squares, self._own_key, self._engine, self._draw)
-            self._hidden = step, found
+            hidden = shared_squares.hide(
+                residual.integers, self._terms.squares, self._own_key, self._engine, self._draw
+            )
+            self._hidden = step, hidden
         return self._hidden[1]
 
     def cross(
@@ -52,10 +54,10 @@ class Validation:
     ) -> Crossed:
         """Mask the label party's product of its share and the other's pads."""
         if self._crossed is None or self._crossed[0] != step:
-            found = shared_squares.cross(
+            crossed = shared_squares.cross(
                 residual.integers, pads, differences, self._terms.squares, key, self._engine, self._draw
             )
-            self._crossed = step, found
+            self._crossed = step, crossed
         return self._crossed[1]
 
     def show(self, step: int, answer: int) -> int:

@@ -26,10 +26,10 @@ def cost_of_sums(agreement: Agreement) -> Cost:
     encryptions = formats.residual_ciphertexts(rows)
     of_step = {}
     for party in agreement.parties:
-        others = len(senders - {party.name})
+        peer_count = len(senders - {party.name})
         of_step[party.name] = Operations(
             encryptions if party.name in senders else 0,
-            others * products_of(formats.messages_of(party.name), rows, formats.columns_of(party.name)),
-            others * formats.sum_ciphertexts(party.name),
+            peer_count * products_of(formats.messages_of(party.name), rows, formats.columns_of(party.name)),
+            peer_count * formats.sum_ciphertexts(party.name),
         )
     return Cost(of_step)

@@ -47,8 +47,8 @@ class CutLayer(DecryptedSums):
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Weigh what is forwarded, and what the backward signal tells."""
-        told = told_of_forwarding(agreement, party.name)
-        return Guarded(guard_forwarding(agreement, party.name, party.mode, tells_labels=True), told)
+        disclosures = told_of_forwarding(agreement, party.name)
+        return Guarded(guard_forwarding(agreement, party.name, party.mode, tells_labels=True), disclosures)
 
     def exposures(self, agreement: Agreement) -> tuple[Exposure, ...]:
         """Count sums of the first layer, and what comes back."""

@@ -24,11 +24,11 @@ def step_roles(agreement: Agreement, name: str) -> StepRoles:
     spec, active = agreement.plan.family.spec, agreement.active.name
     if not spec.forwards:
         return StepRoles(agreement.senders)
-    others = tuple(party.name for party in agreement.peers_of(name) if party != agreement.active)
+    passive_names = tuple(party.name for party in agreement.peers_of(name) if party != agreement.active)
     in_the_clear = isinstance(agreement.plan.encryption, Plain)
     if name == active:
-        return StepRoles(agreement.senders, others, agreement.outputs, reads_directly=in_the_clear)
-    return StepRoles(agreement.senders, masked_with=others, reads_directly=in_the_clear)
+        return StepRoles(agreement.senders, passive_names, agreement.outputs, reads_directly=in_the_clear)
+    return StepRoles(agreement.senders, masked_with=passive_names, reads_directly=in_the_clear)
 
 
 class Forwarding:
@@ -53,7 +53,7 @@ class Forwarding:
     def products(
         self,
         step: int,
-        own: FloatArray,
+        own_products: FloatArray,
         exchange: GradientExchange,
         timer: StageTimer,
         tape: Tape | None,
@@ -67,25 +67,25 @@ class Forwarding:
         """
         if self._is_label_party:
             with timer.stage("wait"):
-                theirs = sum_of_hidden(exchange.hidden(step), len(own))
+                theirs = sum_of_hidden(exchange.hidden(step), len(own_products))
             if tape is not None:
                 tape.forwarded(step, theirs)
-            return own + theirs, []
+            return own_products + theirs, []
         if not self._has_agreed:
             self._agree(exchange.mask_keys)
         with timer.stage("encrypt"):
-            vector = hidden_vector(self._name, own, self._masks.mask(step, own.shape))
+            vector = hidden_vector(self._name, own_products, self._masks.mask(step, own_products.shape))
         assert self._label_party is not None  # noqa: S101 - a passive party has it among its peers
         self._sending = [self._executor.submit(self._label_party.send_hidden, self._session_id, step, vector)]
-        return own, self._sending
+        return own_products, self._sending
 
     def settle(self) -> None:
         """Wait until nothing is on its way: it is under no key, and could be taken for the step's next try."""
         wait(self._sending)
 
-    def _agree(self, shown: Mapping[str, bytes]) -> None:
+    def _agree(self, mask_keys: Mapping[str, bytes]) -> None:
         try:
-            self._masks.agree({name: shown[name] for name in self._others})
+            self._masks.agree({name: mask_keys[name] for name in self._others})
         except ValueError as error:
             raise InvalidMessage(str(error)) from error
         self._has_agreed = True

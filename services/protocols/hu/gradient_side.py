@@ -43,7 +43,7 @@ class GradientSide(KnownSide):
         setting: SideSetting,
         half: Half | None = None,
         resumption: Resumption | None = None,
-        asked: dict[str, OpenQuestion] | None = None,
+        questions: dict[str, OpenQuestion] | None = None,
     ) -> None:
         """Make keys and the exchange; raises InvalidMessage for terms, or defences, that it can't work with.
 
@@ -51,7 +51,7 @@ class GradientSide(KnownSide):
             setting: the session.
             half: that goes on; None to begin one.
             resumption: where it goes on; None for the beginning.
-            asked: this party's questions of its next step, which have been answered.
+            questions: this party's questions of its next step, which have been answered.
         """
         agreement, means = setting.agreement, setting.means
         if half is None:
@@ -77,7 +77,7 @@ class GradientSide(KnownSide):
             beginning=Beginning(
                 resumption.step if resumption else 0,
                 self._log,
-                asked or {},
+                questions or {},
                 self._log.completed if resumption else 0,
                 answering=lambda peer, count: self.tell(peer, "decryption", count),
                 anchoring=setting.anchor,
@@ -114,9 +114,9 @@ class GradientSide(KnownSide):
 
     def resumed(self, setting: SideSetting, resumption: Resumption) -> "GradientSide":
         """Go on there with the same half, whose weights are set."""
-        asked = self.exchange.open_questions(self._log.completed)
-        answered = {peer: question for peer, question in asked.items() if peer in resumption.answered_by}
-        return GradientSide(setting, self.half, resumption, answered)
+        questions = self.exchange.open_questions(self._log.completed)
+        settled_questions = {peer: question for peer, question in questions.items() if peer in resumption.answered_by}
+        return GradientSide(setting, self.half, resumption, settled_questions)
 
     def project(self) -> None:
         """Keep the weights where the party's defences want them."""
@@ -177,8 +177,8 @@ class GradientStep:
         with self.timer.stage("wait"):
             for sent in self._sending:
                 sent.result()
-        at = self.number if self.is_skipped else self.number + 1
-        self._calls.set_weights(self._side.half, self._log.weights(at), self._log.carried(at))
+        steps = self.number if self.is_skipped else self.number + 1
+        self._calls.set_weights(self._side.half, self._log.weights(steps), self._log.carried(steps))
 
     def finish(self) -> None:
         """Wait until every peer has asked, and keep the weights in bounds."""
@@ -189,24 +189,24 @@ class GradientStep:
 
     def _products(self, weights: Any) -> FloatArray:
         """Give this party's products, (s, h); where the learner forwards, with the others' at the label party."""
-        own = self._features @ self._calls.checked(weights, (self._features.shape[1], None), "weights")
+        products = self._features @ self._calls.checked(weights, (self._features.shape[1], None), "weights")
         if (forwarding := self._side.forwarding) is None:
-            return own
+            return products
         if self._has_forwarded:
             # Two vectors under the mask of one step would show their difference.
             raise self._calls.refused("forwards more than once in a step")
         self._has_forwarded = True
-        own = self._calls.checked(own, (len(own), forwarding.units), "products to forward")
+        products = self._calls.checked(products, (len(products), forwarding.units), "products to forward")
         is_label_party = self._side.is_label_party
         if self.is_skipped and not is_label_party:
             # Nobody uses them, and those of other weights may have been forwarded before.
-            own = np.zeros_like(own)
-        own = self._defences.protect_hidden(own, self._message("hidden"))
+            products = np.zeros_like(products)
+        products = self._defences.protect_hidden(products, self._message("hidden"))
         if not is_label_party:
             # A copy that was put back would forward products of this step once more, of other weights.
             self._side.setting.anchor()
-            self._side.tell(self._agreement.active.name, "hidden layer", len(own))
-        answer, sending = forwarding.products(self.number, own, self._exchange, self.timer, self._tape)
+            self._side.tell(self._agreement.active.name, "hidden layer", len(products))
+        answer, sending = forwarding.products(self.number, products, self._exchange, self.timer, self._tape)
         self._sending += sending
         return answer
 
@@ -224,9 +224,9 @@ class GradientStep:
                 if not self._agreement.plan.is_encrypted:
                     for peer in owed:
                         self._side.tell(peer, "residuals in the clear", len(values))
-            if others := peers.keys() - owed:
+            if receivers_of_zeros := peers.keys() - owed:
                 # Their right to an answer is spent, or nobody has one: what they have of it, they have.
-                vectors.append((others, np.zeros_like(values)))
+                vectors.append((receivers_of_zeros, np.zeros_like(values)))
             outgoing = [(receivers, self._exchange.outgoing_residuals(step, vector)) for receivers, vector in vectors]
             self._sending += [
                 self._executor.submit(peers[peer].send_residuals, self._agreement.session_id, step, vector)
@@ -241,8 +241,8 @@ class GradientStep:
         """X^T of what all have sent, (d, columns): this party's own, and then every peer's in turn."""
         if self._own is None and self._name in self._agreement.senders:
             raise self._calls.refused(f"asks for sums before {self._name} has sent anything")
-        own = self._own
-        total = np.zeros((self._features.shape[1], self._agreement.residual_columns)) if own is None else own
+        own_sums = self._own
+        total = np.zeros((self._features.shape[1], self._agreement.residual_columns)) if own_sums is None else own_sums
         if self._side.forwarding is not None and self._exchange.roles.reads_directly:
             total = total + self._direct_sums()
         else:
@@ -257,15 +257,15 @@ class GradientStep:
         gridded = self._side.setting.gridded
         # Peers are asked about integers: the scales of the columns, and their order, stay here.
         integers = gridded.integers_of(self._features)
-        asked: dict[str, Future[DecryptedVector]] = {}
+        calls: dict[str, Future[DecryptedVector]] = {}
         for name in self.timer.waiting("wait", self._exchange.arrivals(self.number)):
             masked = self._exchange.masked_sums(self.number, name, integers, self.timer)
             decrypt = self._side.peers[name].decrypt
-            asked[name] = self._executor.submit(decrypt, self._agreement.session_id, self.number, masked)
+            calls[name] = self._executor.submit(decrypt, self._agreement.session_id, self.number, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
-        for name in filter(asked.__contains__, self._side.peers):
+        for name in filter(calls.__contains__, self._side.peers):
             with self.timer.stage("decrypt"), self._exchange.waiting():
-                answer = asked[name].result()
+                answer = calls[name].result()
             total = total + gridded.restore(self._exchange.gradient_share(name, answer, self._tape))
         return total
 

@@ -81,8 +81,8 @@ def least_batch(agreement: Agreement) -> int:
         ]
     except PackingImpossible:
         return limits.CHOSEN_BATCH
-    told = [sum(one.most_rows_told for one in of_holder) for of_holder in channels]
-    return 1 + max(*told, *(one.labels_beyond_weights for of_holder in channels for one in of_holder))
+    most_rows = [sum(one.most_rows_told for one in of_holder) for of_holder in channels]
+    return 1 + max(*most_rows, *(one.labels_beyond_weights for of_holder in channels for one in of_holder))
 
 
 # -- what one step tells -----------------------------------------------------------------------------------------------
@@ -215,9 +215,9 @@ def _sufficient_batch(agreement: Agreement, channels: Sequence[Channel]) -> _Bat
     steps = min(rows // fewest, _steps_per_epoch(agreement) - 1)
     while steps > 0:
         larger = _with_batch(agreement, -(-rows // steps))
-        counted = [one for channel in channels if (one := _counted_if_possible(larger, channel))]
-        if len(counted) == len(channels) and not (any(map(_is_open, counted)) or tell_together(counted)):
-            return _Batch(larger, counted[0])
+        candidates = [candidate for channel in channels if (candidate := _counted_if_possible(larger, channel))]
+        if len(candidates) == len(channels) and not (any(map(_is_open, candidates)) or tell_together(candidates)):
+            return _Batch(larger, candidates[0])
         steps -= -(-steps // 100)
     return None
 
@@ -229,8 +229,8 @@ def _rows_needed(agreement: Agreement, channel: Channel) -> int:
 
     def is_enough(rows: int) -> bool:
         parties = tuple(replace(party, aligned_rows=rows, roster=None) for party in trained.parties)
-        counted = _counted_if_possible(_with_batch(replace(trained, parties=parties), rows), channel)
-        return counted is None or not _is_open(counted)
+        trial_channel = _counted_if_possible(_with_batch(replace(trained, parties=parties), rows), channel)
+        return trial_channel is None or not _is_open(trial_channel)
 
     most = 2 * channel.rows
     while not is_enough(most):
@@ -262,19 +262,19 @@ def _truncating(agreement: Agreement, name: str) -> Agreement:
 
 def _first_step_warnings(agreement: Agreement, channels: Sequence[Channel]) -> list[str]:
     """Warn where the label party's first shares are its labels: they follow exactly and from very few equations."""
-    told = agreement.plan.leakage
-    if not told.labels_alone:
+    leakage = agreement.plan.leakage
+    if not leakage.labels_alone:
         return []
     name = agreement.active.name
     widest = max(channels, key=lambda channel: (channel.labels_from_zero, sum(channel.capacity.answer_bits)))
     # A label takes one bit of an answer whose sender has chosen what to ask for.
-    asked = max(widest.labels_from_zero, sum(widest.capacity.answer_bits))
+    most_labels = max(widest.labels_from_zero, sum(widest.capacity.answer_bits))
     return [
         f"Every other party could learn labels of {name}'s records from the answers of the first step. "
-        f"With {told.labels_alone} its first residuals are labels alone, and these follow from far fewer equations "
+        f"With {leakage.labels_alone} its first residuals are labels alone, and these follow from far fewer equations "
         f"than there are records (Hu, Theorem 4.1): {widest.peer}'s {widest.capacity.sums} honest sums can hold the "
-        f"labels of {widest.labels_from_zero} records, those that it chooses for itself of {asked}, both of more where "
-        f"a label is rare, and a batch has {widest.rows}. To prevent it, choose {told.remedy}."
+        f"labels of {widest.labels_from_zero} records, those that it chooses for itself of {most_labels}, both "
+        f"of more where a label is rare, and a batch has {widest.rows}. To prevent it, choose {leakage.remedy}."
     ]
 
 

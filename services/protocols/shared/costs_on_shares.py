@@ -25,10 +25,10 @@ def cost_of_shares(agreement: Agreement) -> Cost:
     blocks = terms.schedule.blocks_of_step(0)
     of_step = {}
     for name in names:
-        held, groups = terms.held_by(name), sum(terms.groups(peer.name) for peer in agreement.peers_of(name))
-        products = sum(blocks * product_cost(terms.columns(owner), forward, forward) for owner in held)
+        owners, groups = terms.held_by(name), sum(terms.groups(peer.name) for peer in agreement.peers_of(name))
+        products = sum(blocks * product_cost(terms.columns(owner), forward, forward) for owner in owners)
         products += groups * product_cost(rows, backward, backward)
-        of_step[name] = Operations(0, products, outputs * (blocks * len(held) + groups))
+        of_step[name] = Operations(0, products, outputs * (blocks * len(owners) + groups))
     return Cost(
         of_step,
         {name: Operations(sum(sizes.features(kind, name) for kind in (Kind.ROWS, Kind.BLOCKS))) for name in names},

@@ -40,8 +40,8 @@ class FirstLayer(KeptShares):
 
     def told_rows(self, agreement: Agreement, rows: RowSplit) -> IntArray:
         """List those that are trained on, and those by which epochs are validated."""
-        told = [rows.train, *([rows.validation] if validates_on_shares(agreement) else [])]
-        return np.concatenate(told)
+        row_parts = [rows.train, *([rows.validation] if validates_on_shares(agreement) else [])]
+        return np.concatenate(row_parts)
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List the plan's batches."""

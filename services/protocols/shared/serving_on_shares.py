@@ -67,10 +67,10 @@ class WeightsOnShares:
 
         def drawn() -> tuple[bytes, Products]:
             server, active = _server(model, engine), model.agreement.active.name
-            asked = _asked(server, model, rows)
+            question = _asked(server, model, rows)
             if active not in server.terms.held_by(model.name):
-                return asked.masked, asked.residues
-            return asked.masked, asked.residues + server.keep(active, masked, len(rows))
+                return question.masked, question.residues
+            return question.masked, question.residues + server.keep(active, masked, len(rows))
 
         return once(drawn)
 

@@ -57,8 +57,8 @@ class SharedWeights(KeptShares):
 
     def deviation(self, agreement: Agreement, parties: Mapping[str, str]) -> str:
         """Say how many bits they are opened, and shown by validations."""
-        shown = validation_bits(agreement)
-        validated = f". Validation losses have {shown:,} more at most" if shown else ""
+        shown_bits = validation_bits(agreement)
+        validated = f". Validation losses have {shown_bits:,} more at most" if shown_bits else ""
         if stays_shared(agreement):
             return f"It is no more than scores tell of weights that it chose, for none are opened{validated}"
         opened = (f"{title} {opened_bits(agreement, name):,}" for name, title in parties.items())
@@ -95,33 +95,37 @@ class SharedWeights(KeptShares):
     def exposures(self, agreement: Agreement) -> tuple[Exposure, ...]:
         """Count nothing in a step: what is opened, once."""
         active, *passive = agreement.parties
-        shown = validation_bits(agreement)
-        others = sum(party.feature_count for party in passive)
+        shown_bits = validation_bits(agreement)
+        other_features = sum(party.feature_count for party in passive)
         if stays_shared(agreement):
-            return tuple(self._unopened(agreement, party.name, shown, others) for party in agreement.parties)
+            return tuple(
+                self._unopened(agreement, party.name, shown_bits, other_features) for party in agreement.parties
+            )
         return tuple(
             Exposure(
                 party=party.name,
                 owner="" if party is active else active.name,
-                received=(f"{shown:,} bits of validation losses at most, and " if party is active and shown else "")
+                received=(
+                    f"{shown_bits:,} bits of validation losses at most, and " if party is active and shown_bits else ""
+                )
                 + f"its own weights, once, when training is over: {opened_bits(agreement, party.name):,} bits; before, "
                 "uniform numbers",
                 about="the other parties' features of one record" if party is active else f"{active.name}'s labels",
                 equations=party.feature_count * agreement.residual_columns,
-                unknowns=others if party is active else agreement.training_rows,
+                unknowns=other_features if party is active else agreement.training_rows,
                 since="When weights are opened: they say what a model of these columns says, and to who has sent other "
                 "messages than the protocol's as many bits as they have.",
                 possible=True,
-                bits=opened_bits(agreement, party.name) + (shown if party is active else 0),
+                bits=opened_bits(agreement, party.name) + (shown_bits if party is active else 0),
             )
             for party in agreement.parties
         )
 
     @staticmethod
-    def _unopened(agreement: Agreement, party: str, shown: int, others: int) -> Exposure:
+    def _unopened(agreement: Agreement, party: str, shown_bits: int, other_features: int) -> Exposure:
         """Count what a party is shown of weights that stay shared: losses of validations, at the label party."""
         is_active = party == agreement.active.name
-        losses = shown if is_active else 0
+        losses = shown_bits if is_active else 0
         return Exposure(
             party=party,
             owner="" if is_active else agreement.active.name,
@@ -130,7 +134,7 @@ class SharedWeights(KeptShares):
             else "uniform numbers",
             about="the other parties' features of one record" if is_active else f"{agreement.active.name}'s labels",
             equations=0,
-            unknowns=others if is_active else agreement.training_rows,
+            unknowns=other_features if is_active else agreement.training_rows,
             since="From the first validation, to who has sent other messages than the protocol's: so many bits."
             if losses
             else "Never: weights stay shared, and none are opened.",
