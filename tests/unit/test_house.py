@@ -91,7 +91,7 @@ PRONOUNS = re.compile(
     "drawn|mounted|joined|judged|counted|answered"
 )
 # In percent of all names that the product binds. It only goes down: whoever renames some lowers it.
-MOST_PRONOUNS = 3.0
+MOST_PRONOUNS = 1.0
 # Commands of the terminal: an argument per option.
 COMMANDS = ("plumbline/cli/", "studies/cli/")
 # Beside the packages: what is read and run from a checkout.
