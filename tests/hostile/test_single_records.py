@@ -152,6 +152,17 @@ def together(operator: Operator, asked: Sequence[str], waiting: int) -> dict[str
     return calls
 
 
+def assert_shared(requests: list[int], alone: int, records: int) -> None:
+    """So many were asked about alone, and all others in one request.
+
+    Which of the calls comes first, and is alone, the service's threads decide. Where it isn't the one that was held,
+    this one waits with the others, and the probes ask about the first of them anyway.
+    """
+    *first, together = sorted(requests)
+    assert first == [1] * alone
+    assert together in (records, records + 1)
+
+
 def test_records_that_wait_share_a_request_and_a_bad_one_is_refused_alone(
     operator: Operator, records: list[str], poisoned: str
 ) -> None:
@@ -161,7 +172,7 @@ def test_records_that_wait_share_a_request_and_a_bad_one_is_refused_alone(
     assert {record: list(calls[record].result().scores) for record in records} == alone
     assert refusal_of(calls[STRANGER]) == operator.refusal(STRANGER)
     # The one that was held, and one for all who waited.
-    assert operator.requests()[before:] == [1, len(records)]
+    assert_shared(operator.requests()[before:], 1, len(records))
 
     # The first time all are asked about alone, and from then on only the bad one is.
     for waiting in (len(records) + 1, len(records)):
@@ -171,7 +182,7 @@ def test_records_that_wait_share_a_request_and_a_bad_one_is_refused_alone(
         assert code is grpc.StatusCode.PERMISSION_DENIED
         assert "defended scores are answered once per record" in words
         assert {record: list(calls[record].result().scores) for record in records} == alone
-    assert sorted(operator.requests()[before:]) == [1, 1, len(records)]
+    assert_shared(operator.requests()[before:], 2, len(records))
     assert (code, words) == operator.refusal(poisoned)
 
 
