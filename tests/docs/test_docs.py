@@ -94,11 +94,13 @@ def test_variables_that_the_compose_file_takes_from_a_shell_reach_every_service(
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_link_leads_to_a_file(page: Path) -> None:
-    """On a code host, where no page is generated."""
+    """On a code host, where no page is generated; and on the site, which has no test."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)|(?:href|src)=\"([^\"#]+)\"", text)
     local = [one or other for one, other in targets if ":" not in one + other]
     assert [target for target in local if not (page.parent / target).exists()] == []
+    if page.is_relative_to(ROOT / "docs"):
+        assert [target for target in local if (page.parent / target).resolve().is_relative_to(ROOT / "tests")] == []
 
 
 @pytest.mark.parametrize(
