@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.stats import skew
 
 from attacks.label_completion import completed_by
@@ -22,6 +23,8 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import confidence_scores
 
 _MOST_TREES = 30
+# Of more leaves in all trees together, products of all pairs take gigabytes.
+_FEW_LEAVES = 2_000
 # A logistic distribution's standard deviation: scores in units of it become probabilities.
 _LOGISTIC = np.pi / np.sqrt(3)
 # How much stronger than the second the first axis is at least, or neither is the first.
@@ -50,14 +53,32 @@ def label_axis(leaves: NDArray[Any]) -> FloatArray:
     indicators, weights = _indicators(leaves[:, :_MOST_TREES])
     shares = indicators.mean(axis=0)
     scales = np.sqrt(weights / shares)
-    together = (indicators.T @ indicators).toarray() / len(leaves) - np.outer(shares, shares)
-    strengths, directions = eigh(scales[:, None] * together * scales)
+    strengths, directions = _axes(indicators, shares, scales)
     if len(strengths) < 2 or strengths[-1] <= _AHEAD * strengths[-2]:
         return np.zeros(len(leaves))
     along = scales * directions[:, -1]
     values: FloatArray = indicators @ along - shares @ along
     values = values / values.std()
     return values if skew(values) >= 0 else -values
+
+
+def _axes(indicators: Any, shares: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Find the strengths of the axes, ascending, and their directions; of very many leaves the last two alone."""
+    n, count = indicators.shape
+    if count <= _FEW_LEAVES:
+        together = (indicators.T @ indicators).toarray() / n - np.outer(shares, shares)
+        strengths, directions = eigh(scales[:, None] * together * scales)
+        return strengths, directions
+
+    def product(vector: FloatArray) -> FloatArray:
+        scaled = scales * vector.ravel()
+        multiplied: FloatArray = scales * (indicators.T @ (indicators @ scaled) / n - shares * (shares @ scaled))
+        return multiplied
+
+    start = np.random.default_rng(0).normal(size=count)
+    operator = LinearOperator((count, count), matvec=product, dtype=np.float64)
+    strengths, directions = eigsh(operator, k=2, v0=start)
+    return strengths, directions
 
 
 def class_probabilities(axis: FloatArray) -> FloatArray:

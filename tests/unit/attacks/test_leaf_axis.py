@@ -1,5 +1,7 @@
 """Labels from the leaves of boosted trees: without a known label, with some, and where leaves say nothing."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +54,21 @@ def test_one_known_label_of_either_class_names_the_ends(table: tuple[FloatArray,
     known = np.concatenate([np.flatnonzero(others == label)[:KNOWN] for label in (0, 1)])
     estimate = labels_by_leaves(leaves, features, known, others[known])
     assert roc_auc_score(others, estimate[:, 1]) > 0.98
+
+
+def test_very_many_leaves_have_the_same_axis_and_take_little_memory(
+    table: tuple[FloatArray, IntArray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = leaves_of(*table, 10)
+    axis = label_axis(leaves)
+    with monkeypatch.context() as patch:
+        patch.setattr("attacks.leaf_axis._FEW_LEAVES", 0)
+        np.testing.assert_allclose(label_axis(leaves), axis, atol=1e-6)
+    drawn = np.random.default_rng(0).integers(0, 10_000, (6_000, 20))
+    tracemalloc.start()
+    label_axis(drawn)
+    assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    tracemalloc.stop()
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**32 - 1))
