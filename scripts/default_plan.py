@@ -36,11 +36,11 @@ from plumbline.audit.run import prepare
 from plumbline.job_progress import RunProgress
 from plumbline.judge.summary import read_summary
 from scripts.listening import listened, told
+from services.ciphers.default_plan import with_open_terms
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.settings import settings_of
 from services.party.features import load_party_data
-from services.protocol1.default_plan import with_open_terms
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import common_order, encode_labels, rows_of
 from vfl.learning import (

@@ -21,16 +21,16 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from plumbline.simulation.scaled_tables import load_scaled
+from services.ciphers.default_plan import with_open_terms
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.durable import write_durably
 from services.common.identity import Identity, Role
 from services.common.kept_row import KeptRow
 from services.common.state_folder import State, StateFolder
+from services.exchange.answers import Answered
+from services.exchange.vectors import DecryptedVector, VectorHeader
 from services.party.training_log import KeptTerms, TrainingLog
-from services.protocol1.answers import Answered
-from services.protocol1.default_plan import with_open_terms
-from services.protocol1.formats import CipherFormats
-from services.protocol1.vectors import DecryptedVector, VectorHeader
 
 _ACTIVE, _PASSIVE = "active", "passive"
 

@@ -20,13 +20,13 @@ from plumbline.audit.tables import JoinedTables
 from plumbline.audit.variants import Variant
 from plumbline.recipe import CheckedRecipe
 from services.adversary.load import labelled, load_attacks
+from services.ciphers.default_plan import with_open_terms
 from services.common import protocols
 from services.common.agreement import Agreement, PartyDescription
 from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls
 from services.common.session_limit import AskedParty, SessionLimit
 from services.common.settings import environment_values, settings_of
-from services.protocol1.default_plan import with_open_terms
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 from vfl.data.labels import NO_LABEL

@@ -18,12 +18,12 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.exposure import Exposure, GuardedParty
 from services.common.settings import environment_values, settings_of
 from services.common.state_folder import read_state
+from services.exchange.opening_ledger import OpeningLedger
 from services.party.features import description_of
 from services.party.label_sums import WHOLE, sums_of_plan
 from services.party.lasting_batches import BATCHES, Waiting, waiting_in
 from services.party.share_guard import rank_of
 from services.shared_weights.opening import record_bits
-from services.shared_weights.opening_ledger import OpeningLedger
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data import GriddedFeatures

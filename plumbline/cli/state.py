@@ -70,11 +70,11 @@ def _facts(path: Path) -> dict[str, Any]:
     from services.common.identity import Role
     from services.common.state_folder import SCHEMA, owner_of, read_state
     from services.coordinator.kept_sessions import DATABASE, look_into
+    from services.exchange.opening_ledger import LEDGER, opened_in
     from services.party.form_count import FORMS, shares_in, spent_in
     from services.party.lasting_batches import BATCHES, batches_in
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
-    from services.shared_weights.opening_ledger import LEDGER, opened_in
 
     owner = owner_of(path)
     forms, ledger, batches = (read_state(path, name) for name in (FORMS, LEDGER, BATCHES))

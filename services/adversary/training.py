@@ -32,6 +32,9 @@ from attacks.training import (
 from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
 from services.adversary.listening_side import listening
 from services.adversary.transcript import Transcript
+from services.ciphers.arithmetic import Arithmetic, EngineArithmetic, messages_by
+from services.ciphers.cipher import Cipher, PaillierCipher
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.lost_records import LostRecords
 from services.common.run_folder import RunFolder
@@ -40,9 +43,6 @@ from services.party.context import TellsAttack, nobody_watches
 from services.party.party_training import PartyTraining
 from services.party.side import Side, SideSetting
 from services.party.training_means import MakesCipher
-from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
-from services.protocol1.cipher import Cipher, PaillierCipher
-from services.protocol1.formats import CipherFormats
 from services.shared_weights.opening import bits_of, fraction_bits
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from defences import NoiseSource, ScoreDefence
+from services.ciphers.default_plan import with_open_terms
 from services.common import limits
 from services.common.agreement import (
     Agreement,
@@ -33,7 +34,6 @@ from services.common.state_folder import State, StateInMemory, StateNotKept
 from services.coordinator.kept_sessions import KeptSession, KeptSessions
 from services.coordinator.protection import Protection, check_gram, total_gram
 from services.coordinator.session_state import AnsweredRecords, SessionState
-from services.protocol1.default_plan import with_open_terms
 from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)

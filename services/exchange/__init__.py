@@ -1,1 +1,1 @@
-"""What travels between two parties in training under a protocol that has no messages of its own on the wire."""
+"""What travels between two parties in training: messages, their order, who has a right to an answer, what was told."""

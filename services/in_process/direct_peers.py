@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from services.exchange.message_kinds import Message
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
 from services.shared_weights.share_messages import Kind
 
 

@@ -5,7 +5,7 @@ import math
 from services.common.agreement import Agreement
 from services.common.learner_calls import LearnerCalls
 from services.common.run_records import CalibrationRecord
-from services.shared_weights.opening_ledger import OpeningLedger
+from services.exchange.opening_ledger import OpeningLedger
 from vfl.learning.calibration import LEAST_RECORDS, SLOPE_BITS, Calibration
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from services.ciphers.default_plan import with_open_terms
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.settings import Settings
-from services.protocol1.default_plan import with_open_terms
 from vfl.crypto.ciphers import Paillier
 
 # Learning rate times steps below which weights move by less than about a tenth of what they are.

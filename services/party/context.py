@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from services.ciphers.arithmetic import Arithmetic, EngineArithmetic
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.heartbeat import Heartbeat
 from services.common.ledger_marks import LedgerMark
@@ -19,7 +20,6 @@ from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.party.side import Side, SideSetting
-from services.protocol1.arithmetic import Arithmetic, EngineArithmetic
 from services.protocol1.peer import Peer
 from services.shared_weights.share_peer import SharePeer
 from services.watching.tally import Tally

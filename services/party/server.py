@@ -7,11 +7,13 @@ from typing import Any
 
 import grpc
 
+from services.ciphers.arithmetic import EngineArithmetic, arithmetic_of
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.common.state_folder import open_state, secret_of
 from services.exchange import servicer as messages_servicer
 from services.exchange.message_link import MessageLink
+from services.exchange.opening_ledger import measures_of
 from services.network.bootstrap import MAX_THREADS, make_transport, serve_until_stopped
 from services.network.health import Held
 from services.network.health_link import HealthLink
@@ -23,10 +25,8 @@ from services.party.own_cores import own_cores
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.arithmetic import EngineArithmetic, arithmetic_of
 from services.protocol1.peer_link import PeerLink
 from services.shared_weights import servicer as shared_servicer
-from services.shared_weights.opening_ledger import measures_of
 from services.shared_weights.share_link import ShareLink
 from services.watching.audit_log import log_of
 from vfl.crypto import Engine

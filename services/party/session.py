@@ -11,10 +11,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from services.ciphers.cipher import make_cipher
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.exposure import GuardedParty
 from services.common.state_folder import State, check_room, secret_of
+from services.exchange import opening_ledger
+from services.exchange.opening_ledger import LEDGER, OpeningLedger, begin_ledger
 from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
@@ -26,9 +29,6 @@ from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
 from services.party.training_log import REMEDY, STEPS, KeptTerms, KeptTraining, TrainingLog
 from services.party.training_means import TrainingMeans
-from services.protocol1.cipher import make_cipher
-from services.shared_weights import opening_ledger
-from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger
 from vfl.arrays import IntArray
 from vfl.data.id_array import IdArray
 from vfl.learning.networks import load_network

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from services.ciphers.channels import Channel
 from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
 from services.common.exposure import Mode
-from services.protocol1.channels import Channel
 from vfl.arrays import FloatArray
 from vfl.data.faults import counted
 

@@ -26,9 +26,9 @@ from services.common.errors import OutOfOrder
 from services.common.ledger_marks import LedgerMark
 from services.common.run_records import content_of
 from services.common.state_folder import State, StateError, StateInMemory, broken
+from services.exchange.answers import Answered
+from services.exchange.vectors import DecryptedVector, VectorHeader
 from services.party.resumption import Place, Resumption
-from services.protocol1.answers import Answered
-from services.protocol1.vectors import DecryptedVector, VectorHeader
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from services.ciphers.cipher import Cipher, make_cipher
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.ledger_marks import LedgerMark
 from services.exchange.message_kinds import MessagePeer
+from services.exchange.opening_ledger import OpeningLedger
 from services.exchange.tape import Tape
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
-from services.protocol1.cipher import Cipher, make_cipher
 from services.protocol1.peer import Peer
-from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import AddedShares, OtherColumns
 from services.watching.tally import Tally

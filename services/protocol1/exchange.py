@@ -20,16 +20,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from services.ciphers.cipher import Cipher, PlainCipher, Unmask
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
+from services.exchange.answers import Rights, RightsOfOneTry
+from services.exchange.outgoing import OutgoingVector
 from services.exchange.step_order import StepOrder, check_same
 from services.exchange.tape import Tape
-from services.protocol1.answers import Rights, RightsOfOneTry
-from services.protocol1.cipher import Cipher, PlainCipher, Unmask
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from services.protocol1.hidden_layer import hidden_header
-from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer_questions import PeerQuestions
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import Diverged
-from services.protocol1.vectors import VectorHeader, WireVector
+from services.exchange.vectors import VectorHeader, WireVector
 from vfl.arrays import FloatArray
 
 # value = integer * 16^-8

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
 
 
 class Peer(Protocol):

@@ -7,9 +7,9 @@ import grpc
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
 from services.common.wire import joined
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
 from services.network.statuses import naming_the_party
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 
 
 def vector_parts(

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from services.ciphers.cipher import Cipher
 from services.common.errors import InvalidMessage, Suspended
+from services.exchange.answers import Answered, Rights
 from services.exchange.step_order import StepOrder, check_same
-from services.protocol1.answers import Answered, Rights
-from services.protocol1.cipher import Cipher
-from services.protocol1.vectors import DecryptedVector, VectorHeader, WireVector
+from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
 
 
 @dataclass

@@ -8,9 +8,9 @@ from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
 from services.common.errors import InvalidMessage
 from services.common.identity import Role
 from services.common.wire import joined, parts_of
+from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.network.transport import Permissions, require_caller
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
 
 _SERVICE = exchange_pb2.DESCRIPTOR.services_by_name["GradientExchange"]
 SERVICE_NAME = _SERVICE.full_name

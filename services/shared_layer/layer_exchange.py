@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from services.ciphers.shown_keys import shown_key
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
-from services.protocol1.shown_keys import shown_key
-from services.protocol1.vectors import PublicKeyShown
+from services.exchange.vectors import PublicKeyShown
 from services.shared_layer.layer_messages import FORWARDING, LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_mailbox import Outgoing, ShareMailbox

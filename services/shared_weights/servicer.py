@@ -8,9 +8,9 @@ import grpc
 
 from protos.v1 import common_pb2, exchange_pb2, shared_weights_pb2, shared_weights_pb2_grpc
 from services.common.identity import Role
+from services.exchange.vectors import PublicKeyShown
 from services.network.transport import Permissions, require_caller
 from services.protocol1.servicer import read_header, read_values
-from services.protocol1.vectors import PublicKeyShown
 from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.share_messages import Kind
 

@@ -28,9 +28,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from services.ciphers.shown_keys import shown_key
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.protocol1.shown_keys import shown_key
-from services.protocol1.vectors import PublicKeyShown
+from services.exchange.opening_ledger import OpeningLedger
+from services.exchange.vectors import PublicKeyShown
 from services.shared_weights.opening import (
     bits_of,
     kept_epoch_bits,
@@ -39,7 +40,6 @@ from services.shared_weights.opening import (
     opened_to,
     word_of,
 )
-from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_mailbox import VALIDATION, Outgoing, Received, ShareMailbox
 from services.shared_weights.share_messages import Kind, MessageSizes

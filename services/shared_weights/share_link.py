@@ -3,9 +3,9 @@
 import grpc
 
 from protos.v1 import exchange_pb2, shared_weights_pb2_grpc
+from services.exchange.vectors import PublicKeyShown, WireVector
 from services.network.statuses import naming_the_party
 from services.protocol1.peer_link import vector_parts
-from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights.share_messages import Kind
 
 

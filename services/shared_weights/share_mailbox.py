@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
+from services.ciphers.shown_keys import checked_key, shown_key
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.exchange.step_order import StepOrder
-from services.protocol1.shown_keys import checked_key, shown_key
-from services.protocol1.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_terms import SharedTerms

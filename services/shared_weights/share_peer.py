@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from services.protocol1.vectors import PublicKeyShown, WireVector
+from services.exchange.vectors import PublicKeyShown, WireVector
 from services.shared_weights.share_messages import Kind
 
 

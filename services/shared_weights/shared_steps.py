@@ -12,10 +12,10 @@ from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
+from services.exchange.opening_ledger import OpeningLedger
 from services.exchange.tape import Tape
 from services.shared_weights.ending_on_shares import EndingOnShares
 from services.shared_weights.opening import stays_shared, validates_on_shares
-from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_mailbox import Outgoing

@@ -12,9 +12,9 @@ from plumbline.audit.forecast import (
     training_seconds,
 )
 from plumbline.recipe import party_names
+from services.ciphers.arithmetic import EngineArithmetic
+from services.ciphers.default_plan import with_open_terms
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.protocol1.arithmetic import EngineArithmetic
-from services.protocol1.default_plan import with_open_terms
 from studies.speed.timed_operations import timed_calibration
 from vfl.crypto.engine import Engine
 from vfl.crypto.kernels import kernel_named

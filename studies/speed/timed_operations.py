@@ -11,9 +11,9 @@ from typing import TypeVar
 import numpy as np
 
 from plumbline.audit.forecast import Calibration, CipherSeconds
+from services.ciphers.arithmetic import Arithmetic
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
-from services.protocol1.arithmetic import Arithmetic
-from services.protocol1.formats import CipherFormats
 from services.protocols.hu.costs_of_sums import products_of
 from vfl.arrays import FloatArray
 from vfl.cores import available_cores

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from services.ciphers.channels import Channel
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.exposure import Guarded, GuardedParty, Mode
-from services.protocol1.channels import Channel
+from services.exchange.opening_ledger import OpeningLedger
 from services.protocols.hu.guard import channels_of, guard
-from services.shared_weights.opening_ledger import OpeningLedger
 
 UNPACKED = TrainingPlan(packing=False, batch_size=64)
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from services.ciphers.cipher import make_cipher
+from services.ciphers.default_plan import with_open_terms
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import PublicKeyShown, WireVector
 from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
-from services.protocol1.cipher import make_cipher
-from services.protocol1.default_plan import with_open_terms
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.formats import CipherFormats
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import PublicKeyShown, WireVector
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures

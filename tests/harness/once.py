@@ -15,21 +15,21 @@ from typing import Any, cast
 import numpy as np
 
 from services.active.scoring import first_failure
+from services.ciphers.cipher import PaillierCipher, honest_messages
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context
 from services.common.errors import FederationError
 from services.common.meters import StageTimer
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
 from services.party.form_count import FORMS, spent_in
 from services.party.party_model import rows_of_plan
 from services.party.resumption import Place, Resumption
 from services.party.session import join
 from services.passive.party import PassiveParty
-from services.protocol1.cipher import PaillierCipher, honest_messages
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.formats import CipherFormats
 from services.protocol1.hidden_layer import hidden_vector
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from tests.harness.parties import ACTIVE
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import OneCore

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from services.common.errors import FederationError
 from services.common.settings import Settings
+from services.exchange.vectors import WireVector
 from services.party.context import PartyContext
 from services.party.form_count import FORMS, spent_in
 from services.party.resumption import Place, Resumption
 from services.party.training_log import kept_training
-from services.protocol1.vectors import WireVector
 from services.shared_weights.share_messages import Kind
 from tests.harness.interruptions import Interrupted
 from tests.harness.once import SECONDS, UNBOUNDED

@@ -17,7 +17,7 @@ import pytest
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
-from services.protocol1.vectors import WireVector
+from services.exchange.vectors import WireVector
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_messages import Kind

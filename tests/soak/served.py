@@ -10,11 +10,11 @@ from scipy.special import expit, softmax
 from plumbline.processes import LocalProcesses
 from services.common.identity import Role, role_of
 from services.common.state_folder import read_state
+from services.exchange.opening_ledger import LEDGER, opened_in
 from services.party.features import load_party_data
 from services.party.form_count import FORMS, spent_in
 from services.party.model_file import KeptModel, summary_of, unpacked
 from services.party.served_models import CANDIDATE, SERVED
-from services.shared_weights.opening_ledger import LEDGER, opened_in
 from tests.harness.shared_wiring import joined_weights
 from vfl.arrays import FloatArray
 

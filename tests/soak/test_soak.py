@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from services.common.state_folder import StateInMemory
+from services.exchange.opening_ledger import LEDGER, OpeningLedger
 from services.party.served_models import SERVED
-from services.shared_weights.opening_ledger import LEDGER, OpeningLedger
 from tests.harness.processes import local_processes
 from tests.soak.faults import killed
 from tests.soak.resources import MEMORY, THREADS, WARM_UP, Samples

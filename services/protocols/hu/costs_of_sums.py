@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
 from services.common.costs import Cost, Operations
-from services.protocol1.formats import CipherFormats
 from vfl.crypto.kernels.counts import product_cost
 from vfl.crypto.messages import MessageFormats
 from vfl.crypto.widths import ColumnFormats

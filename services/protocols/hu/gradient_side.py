@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from defences import DefenceError
+from services.ciphers.formats import check_vector_sizes
 from services.common.errors import Diverged
 from services.common.meters import StageTimer
+from services.exchange.vectors import DecryptedVector
 from services.network.deadlines import carrying_the_deadline
 from services.party.known_side import KnownSide
 from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
 from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestion
-from services.protocol1.formats import check_vector_sizes
 from services.protocol1.peer import Peer
-from services.protocol1.vectors import DecryptedVector
 from services.protocols.hu.forwarding import Forwarding, step_roles
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Ask, Forward, Half, Send

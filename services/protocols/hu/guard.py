@@ -5,12 +5,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from services.ciphers.channels import Channel, tell_together
+from services.ciphers.formats import CipherFormats
 from services.common import limits
 from services.common.agreement import FIXED, Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.exposure import Mode
-from services.protocol1.channels import Channel, tell_together
-from services.protocol1.formats import CipherFormats
 from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from services.ciphers.channels import Channel
 from services.common.agreement import Agreement
 from services.common.exposure import Exposure, Guarded, GuardedParty
 from services.party.share_guard import guard_shares, shares_of
-from services.protocol1.channels import Channel
 from services.protocols.hu.cut_layer import CutLayer
 from services.protocols.hu.decrypted_sums import DecryptedSums
 from services.protocols.hu.guard import channels_of, epochs_until_heard, guard, least_batch, steps_until_told, told_by

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from services.ciphers.shown_keys import checked_key, shown_key
 from services.common.errors import InvalidMessage
 from services.common.meters import StageTimer
 from services.exchange.mailbox import Mailbox
+from services.exchange.vectors import PublicKeyShown
 from services.party.known_side import KnownSide
 from services.party.party_model import rows_of_plan
 from services.party.side import SideSetting
-from services.protocol1.shown_keys import checked_key, shown_key
-from services.protocol1.vectors import PublicKeyShown
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.leaf_serving import SECRET_BYTES
 from services.protocols.trees.passive_side import PassiveSide

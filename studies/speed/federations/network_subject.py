@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
-from services.protocol1.formats import CipherFormats
 from services.shared_layer.layer_messages import FROM_LABEL_PARTY, TO_LABEL_PARTY, LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.share_messages import Kind

@@ -10,10 +10,10 @@ import numpy as np
 
 from plumbline.federation import Federation
 from protos.v1 import active_pb2
+from services.ciphers.arithmetic import EngineArithmetic, messages_by
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
 from services.common.run_folder import RunFolder
-from services.protocol1.arithmetic import EngineArithmetic, messages_by
-from services.protocol1.formats import CipherFormats
 from studies.speed.federations.made_tables import TableShape, started
 from studies.speed.machine import kernel_settings
 from studies.speed.repetition import WrongResult, cpu_seconds, in_turns, timed

@@ -26,8 +26,8 @@ from plumbline.audit.forecast import (
     usual_calibration,
 )
 from plumbline.audit.plan import attack_seconds
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.protocol1.formats import CipherFormats
 from services.protocols.hu.costs_of_sums import products_of
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_messages import Kind, MessageSizes

@@ -10,8 +10,8 @@ import pytest
 import attacks
 from defences import load
 from services.adversary.training import TrainingAdversary
+from services.ciphers.cipher import PaillierCipher
 from services.common.run_folder import RunFolder
-from services.protocol1.cipher import PaillierCipher
 from tests.harness.defended import with_defences
 from tests.harness.exchanges import SMALL_PLAN, random_problem
 from tests.harness.parties import active_data, house, party_data, small_settings

@@ -27,12 +27,12 @@ from services.common.identity import Identity, Role, role_of
 from services.common.ledger_marks import LedgerMark
 from services.common.meters import TrafficMeter
 from services.coordinator import servicer as coordinator_servicer
+from services.exchange.vectors import WireVector
 from services.network.transport import Transport
 from services.party.coordinator_link import CoordinatorLink
 from services.passive import servicer as passive_servicer
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.peer_link import PeerLink
-from services.protocol1.vectors import WireVector
 
 SESSION_ID = "0123456789abcdef" * 2
 OWN = PartyDescription("active", 3, 0, False, 99)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.v1 import common_pb2
+from services.ciphers.formats import check_vector_sizes
 from services.common import limits
 from services.common.agreement import (
     Agreement,
@@ -22,7 +23,6 @@ from services.common.agreement import (
 from services.common.errors import InvalidMessage
 from services.common.scores import PartialScores, check_confidence_scores, check_magnitude, matrix_of
 from services.common.wire import joined
-from services.protocol1.formats import check_vector_sizes
 from tests.harness.agreements import agreed
 from vfl.crypto.ciphers import MOST_KEY_BITS
 

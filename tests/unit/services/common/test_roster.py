@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from protos.v1 import common_pb2
+from services.ciphers.default_plan import with_open_terms
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.roster import Roster
 from services.party.party_model import rows_of_plan
-from services.protocol1.default_plan import with_open_terms
 from tests.harness.agreements import agreed
 
 ROSTER = Roster((10, 12, 5), (4,), 6, 2, 1, 5)

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.v1 import common_pb2
+from services.ciphers.cipher import make_cipher
+from services.ciphers.default_plan import with_open_terms
 from services.common.agreement import Agreement, PartyDescription, ProposedTerms, TrainingPlan
 from services.common.earlier_plans import plan_content
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings, settings_of
 from services.party.consent import check_as_opened, check_consent, check_plan, warnings_of
 from services.party.features import load_party_data
-from services.protocol1.cipher import make_cipher
-from services.protocol1.default_plan import with_open_terms
 from tests.harness.parties import party_data, values_of
 
 # -- settings ---------------------------------------------------------------------------------------------------------

@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 
 from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from services.ciphers.cipher import make_cipher
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.wire import PART_BYTES
+from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
 from services.network import gate, statuses
 from services.party.party_training import PartyTraining
 from services.party.training_means import TrainingMeans
 from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.cipher import make_cipher
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
 from services.protocol1.peer_link import PeerLink, vector_parts
-from services.protocol1.vectors import DecryptedVector, VectorHeader, WireVector
 from tests.harness.connections import NAMELESS, issue_nameless, raw_channel, transport_of
 from tests.harness.exchanges import (
     SESSION,

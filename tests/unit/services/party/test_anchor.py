@@ -13,9 +13,9 @@ from services.common.identity import Identity
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import StateInMemory
 from services.coordinator.sessions import Sessions
+from services.exchange.opening_ledger import LEDGER, OpeningLedger, begin_ledger, opened_in
 from services.party.form_count import FORMS, FormCount, spent_in
 from services.party.lasting_batches import begin_batches
-from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, begin_ledger, opened_in
 from tests.harness.parties import house, small_settings
 from tests.harness.restarts import Town, town
 

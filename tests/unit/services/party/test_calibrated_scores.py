@@ -17,9 +17,9 @@ from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
 from services.common.state_folder import StateInMemory
+from services.exchange.opening_ledger import LEDGER, opened_in
 from services.party.form_count import FormCount
 from services.passive.party import PassiveParty
-from services.shared_weights.opening_ledger import LEDGER, opened_in
 from tests.harness.parties import House, data_of, house, small_settings
 from tests.harness.restarts import town
 from vfl.data import load_dataset

@@ -14,8 +14,8 @@ from defences.label_randomised_response import LabelRandomisedResponse
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, OutOfOrder
 from services.common.run_records import DeliveredScores
+from services.exchange.outgoing import OutgoingVector
 from services.party.party_training import predictions_of
-from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from tests.harness.defended import (
     INSTALLED,

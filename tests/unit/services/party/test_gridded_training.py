@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from defences import Defence, load
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
 from services.party.features import PartyData
-from services.protocol1.formats import CipherFormats
 from tests.harness.defended import Flip, with_defences
 from tests.harness.exchanges import SMALL_PLAN, Problem, largest_difference, train_encrypted, train_plainly, wired
 from vfl.arrays import FloatArray

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from services.protocol1.cipher import PaillierCipher
+from services.ciphers.cipher import PaillierCipher
+from services.exchange.vectors import DecryptedVector, WireVector
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer import Peer
-from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, train_encrypted, wired
 from vfl.crypto.engine import Engine
 from vfl.crypto.pool import Pool, PooledEngine

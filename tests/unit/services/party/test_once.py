@@ -27,8 +27,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from services.exchange.vectors import WireVector
 from services.party.resumption import Place
-from services.protocol1.vectors import WireVector
 from tests.harness.once import Claim, Peer, Shown, Told
 from tests.harness.once_sharing import sharing
 from tests.harness.siege import besieged

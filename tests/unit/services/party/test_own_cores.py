@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
+from services.ciphers.arithmetic import EngineArithmetic, arithmetic_of
 from services.common.settings import settings_of
 from services.party import own_cores as module
 from services.party.own_cores import own_cores
-from services.protocol1.arithmetic import EngineArithmetic, arithmetic_of
 from vfl.cores import OneCore, ProcessCores, ThreadCores
 from vfl.crypto.kernels import best_kernel
 

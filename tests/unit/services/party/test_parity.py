@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import roc_auc_score
 
+from services.ciphers.default_plan import with_open_terms
+from services.ciphers.formats import CipherFormats
 from services.common.errors import OutOfOrder
 from services.common.settings import settings_of
-from services.protocol1.default_plan import with_open_terms
-from services.protocol1.formats import CipherFormats
 from tests.harness.exchanges import (
     SMALL_PLAN,
     Problem,

@@ -12,11 +12,11 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.state_folder import State, StateError, StateFolder, StateNotKept
+from services.exchange.answers import Answered
+from services.exchange.vectors import DecryptedVector, WireVector
 from services.party import training_log
 from services.party.resumption import Resumption
 from services.party.training_log import EPOCHS, STEPS, TRAINING, KeptTerms, TrainingLog, kept_training
-from services.protocol1.answers import Answered
-from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.exchanges import Problem
 from vfl.crypto.sharing.shares import Shares
 

@@ -21,10 +21,10 @@ from services.common.identity import Identity
 from services.common.run_folder import RunFolder
 from services.common.settings import Settings
 from services.coordinator.sessions import Sessions
+from services.exchange.outgoing import OutgoingVector
 from services.exchange.tape import Tape
+from services.exchange.vectors import DecryptedVector, WireVector
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.outgoing import OutgoingVector
-from services.protocol1.vectors import DecryptedVector, WireVector
 from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import (
     names_of,

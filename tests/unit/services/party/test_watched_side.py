@@ -12,7 +12,7 @@ from services.common import protocol_calls
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.exposure import GuardedParty
-from services.shared_weights.opening_ledger import OpeningLedger
+from services.exchange.opening_ledger import OpeningLedger
 from tests.harness.agreements import agreed
 from tests.harness.documented_plugin import install
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, wired

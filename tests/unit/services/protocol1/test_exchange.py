@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
-from services.protocol1.outgoing import OutgoingVector
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
 from services.protocol1.peer import Peer
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, WireVector
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.exchanges import (
     ExchangePair,

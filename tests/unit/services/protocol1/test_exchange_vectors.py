@@ -10,7 +10,7 @@ import pytest
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder, PeerVanished
 from services.common.meters import StageTimer
-from services.protocol1.vectors import DecryptedVector, WireVector
+from services.exchange.vectors import DecryptedVector, WireVector
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.exchanges import (
     exchange_pair,

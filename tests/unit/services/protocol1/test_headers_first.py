@@ -10,11 +10,11 @@ import pytest
 
 from protos.v1 import common_pb2
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange.vectors import VectorHeader, WireVector
 from services.protocol1 import servicer
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.peer_link import vector_parts
 from services.protocol1.servicer import GradientExchangeServicer
-from services.protocol1.vectors import VectorHeader, WireVector
 from tests.harness.exchanges import SESSION, SMALL_PLAN, ExchangePair, encrypted, exchange_pair
 
 PLANS = [SMALL_PLAN, replace(SMALL_PLAN, packing=False), replace(SMALL_PLAN, cipher="plain")]

@@ -10,7 +10,7 @@ import pytest
 from services.common.certificates import create_federation_certificates
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
-from services.protocol1.vectors import PublicKeyShown, WireVector
+from services.exchange.vectors import PublicKeyShown, WireVector
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import Outgoing

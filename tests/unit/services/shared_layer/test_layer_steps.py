@@ -10,8 +10,8 @@ import pytest
 from attacks.training import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
+from services.exchange.vectors import PublicKeyShown, WireVector
 from services.in_process.direct_peers import DirectPeer
-from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_layer import layer_steps
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.share_messages import Kind

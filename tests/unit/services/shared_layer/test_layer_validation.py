@@ -9,8 +9,8 @@ import pytest
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.state_folder import StateInMemory
-from services.protocol1.vectors import VectorHeader
-from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, opened_in
+from services.exchange.opening_ledger import LEDGER, OpeningLedger, opened_in
+from services.exchange.vectors import VectorHeader
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_serving import SharedPart
 from tests.harness.parties import active_data, house, party_data, small_settings

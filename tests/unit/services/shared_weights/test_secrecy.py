@@ -37,7 +37,7 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.run_folder import RunFolder
 from services.common.state_folder import State, StateInMemory
-from services.protocol1.vectors import WireVector
+from services.exchange.vectors import WireVector
 from services.shared_weights.opening import bits_of, opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_mailbox import Outgoing

@@ -13,8 +13,8 @@ import pytest
 from services.common.certificates import create_federation_certificates
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
+from services.exchange.vectors import PublicKeyShown, WireVector
 from services.in_process.direct_peers import DirectPeer
-from services.protocol1.vectors import PublicKeyShown, WireVector
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_mailbox import Outgoing

@@ -12,11 +12,11 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError
+from services.exchange.opening_ledger import OpeningLedger
 from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
 from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening import guard_opening, stays_shared
-from services.shared_weights.opening_ledger import OpeningLedger
 from services.shared_weights.share_mailbox import ShareMailbox
 from tests.harness.agreements import letting_all_open
 from tests.harness.parties import House, active_data, house, party_data, small_settings

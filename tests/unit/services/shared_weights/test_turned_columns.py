@@ -12,11 +12,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
 from services.adversary.knowledge import own_class_rows
+from services.ciphers.default_plan import with_open_terms
 from services.common.errors import FederationError, InvalidMessage
 from services.common.learner_calls import LearnerCalls, LearnerFailed
 from services.party.model_file import packed, unpacked
 from services.party.party_model import PartyModel
-from services.protocol1.default_plan import with_open_terms
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn

@@ -16,7 +16,7 @@ import pytest
 from services.active.interfaces import EpochOutcome
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.state_folder import StateInMemory, StateNotKept
-from services.shared_weights.opening_ledger import LEDGER, OpeningLedger, opened_in
+from services.exchange.opening_ledger import LEDGER, OpeningLedger, opened_in
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_messages import Kind
 from services.shared_weights.shared_steps import SharedSteps

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plumbline.audit.forecast import Calibration, CipherSeconds, Workload, training_seconds
-from services.protocol1.arithmetic import EngineArithmetic
+from services.ciphers.arithmetic import EngineArithmetic
 from studies.speed.estimate import Estimate, EstimateAsked, estimate, estimated
 from studies.speed.timed_operations import timed_calibration
 

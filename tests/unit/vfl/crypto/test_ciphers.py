@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from services.ciphers.cipher import PlainCipher, make_cipher, party_cipher
+from services.ciphers.formats import check_vector_sizes
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError, settings_of
 from services.party.consent import check_plan, warnings_of
-from services.protocol1.cipher import PlainCipher, make_cipher, party_cipher
-from services.protocol1.formats import check_vector_sizes
 from services.protocols.hu.guard import channels_of
 from services.roles import check_role
 from tests.harness.documented_plugin import lay_out

@@ -7,7 +7,7 @@ import numpy as np
 import phe
 import pytest
 
-from services.protocol1.formats import CipherFormats
+from services.ciphers.formats import CipherFormats
 from tests.harness.exchanges import SMALL_PLAN, random_problem
 from tests.harness.keys import KeyPair
 from vfl.arrays import FloatArray

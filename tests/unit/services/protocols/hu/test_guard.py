@@ -9,12 +9,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from services.ciphers.channels import Channel, exposure
+from services.ciphers.default_plan import with_open_terms
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.common.exposure import Mode
-from services.protocol1.channels import Channel, exposure
-from services.protocol1.default_plan import with_open_terms
-from services.protocol1.formats import CipherFormats
 from services.protocols.hu.guard import channels_of, guard
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from vfl.crypto import PackingImpossible

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.listening import Case, measured
+from services.ciphers.default_plan import with_open_terms
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
-from services.protocol1.default_plan import with_open_terms
+from services.exchange.vectors import DecryptedVector
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.formats import CipherFormats
-from services.protocol1.vectors import DecryptedVector
 from services.protocols.hu.guard import STANDSTILL, channels_of, guard, steps_until_told
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Protocol
 
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
 from services.common.settings import Settings
-from services.protocol1.formats import CipherFormats
 from vfl.cores import Cores, cores_for
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import best_kernel, kernel_named

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from services.ciphers.cipher import make_cipher
 from services.common.errors import InvalidMessage, OutOfOrder, Suspended
 from services.common.state_folder import StateInMemory, StateNotKept
+from services.exchange.answers import Answered
+from services.exchange.vectors import WireVector
 from services.party.training_log import TrainingLog
-from services.protocol1.answers import Answered
-from services.protocol1.cipher import make_cipher
 from services.protocol1.exchange import Beginning, GradientExchange
-from services.protocol1.vectors import WireVector
 from tests.harness.ciphers import TINY
 from tests.harness.exchanges import ExchangePair, exchange_pair
 

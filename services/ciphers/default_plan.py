@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from services.ciphers.channels import Exposure, exposure
+from services.ciphers.formats import CipherFormats, check_vector_sizes
 from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError
 from services.common.learner_calls import LearnerCalls
-from services.protocol1.channels import Exposure, exposure
-from services.protocol1.formats import CipherFormats, check_vector_sizes
 from vfl.crypto import PackingImpossible
 from vfl.learning import FewSteps, TableSize
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.common.errors import OutOfOrder
-from services.protocol1.vectors import DecryptedVector, VectorHeader, WireVector
+from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from services.protocol1.vectors import VectorHeader, WireVector
+from services.exchange.vectors import VectorHeader, WireVector
 
 
 class OutgoingVector:

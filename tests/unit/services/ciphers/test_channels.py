@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from services.ciphers.channels import Exposure, channel, column_formats, exposure, residual_format, tell_together
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
-from services.protocol1.channels import Exposure, channel, column_formats, exposure, residual_format, tell_together
-from services.protocol1.formats import CipherFormats
 from tests.harness.agreements import agreed
 from vfl.crypto import WRAP_BITS, PackingImpossible, PackingLayout, layouts_for
 

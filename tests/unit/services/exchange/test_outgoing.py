@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from protos.v1 import exchange_pb2_grpc
+from services.ciphers import cipher
+from services.ciphers.cipher import make_cipher
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, PeerRefused, PeerVanished
 from services.common.meters import StageTimer
 from services.common.wire import joined
-from services.protocol1 import cipher, servicer
-from services.protocol1.cipher import make_cipher
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
+from services.protocol1 import servicer
 from services.protocol1.exchange import GradientExchange
-from services.protocol1.outgoing import OutgoingVector
 from services.protocol1.peer import Peer
 from services.protocol1.peer_link import PeerLink
-from services.protocol1.vectors import DecryptedVector, VectorHeader, WireVector
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.connections import make_certificates, transport_of
 from tests.harness.exchanges import (

@@ -2,7 +2,7 @@
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
-from services.protocol1.vectors import PublicKeyShown
+from services.exchange.vectors import PublicKeyShown
 from vfl.crypto import (
     PROOF_ROOTS,
     InvalidCiphertext,

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from services.ciphers.channels import Channel, channel, column_formats, exposure, feature_format, residual_format
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
-from services.protocol1.channels import Channel, channel, column_formats, exposure, feature_format, residual_format
 from vfl.crypto import WRAP_BITS, FixedPoint, PackingImpossible, PackingLayout, ciphertext_count, layouts_for
 from vfl.crypto.messages import MessageFormats
 from vfl.crypto.widths import ColumnFormats

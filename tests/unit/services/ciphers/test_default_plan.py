@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.ciphers.channels import Exposure, exposure
+from services.ciphers.default_plan import with_open_terms
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.settings import settings_of
 from services.party.consent import warnings_of
 from services.party.features import load_party_data
-from services.protocol1.channels import Exposure, exposure
-from services.protocol1.default_plan import with_open_terms
-from services.protocol1.formats import CipherFormats
 from services.protocols.hu.guard import channels_of, guard
 from tests.harness.agreements import agreed
 from vfl.arrays import FloatArray, IntArray

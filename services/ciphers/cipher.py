@@ -12,12 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
+from services.ciphers.arithmetic import Arithmetic, EngineArithmetic, messages_by
+from services.ciphers.formats import CipherFormats
+from services.ciphers.shown_keys import checked_key, shown_key
 from services.common.agreement import Agreement
 from services.common.errors import Diverged, InvalidMessage
-from services.protocol1.arithmetic import Arithmetic, EngineArithmetic, messages_by
-from services.protocol1.formats import CipherFormats
-from services.protocol1.shown_keys import checked_key, shown_key
-from services.protocol1.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 from vfl.cores.idle import IdleTime
 from vfl.crypto import (
