@@ -211,8 +211,9 @@ def write_known_labels(joined: JoinedTables, run: AuditFolder, labels: int) -> s
 def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False) -> IntArray:
     """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
 
-    Where an attack on training has them, or a first layer is forwarded, it is what training shows of a record that
-    knowing it teaches to read: ``trained`` takes training rows, spread evenly over them.
+    They are spread evenly over each: ids often go with time, and the oldest records say little of later ones. Where an
+    attack on training has them, or a first layer is forwarded, it is what training shows of a record that knowing it
+    teaches to read: ``trained`` takes training rows.
 
     Raises:
         ValueError: when no test row would be left to judge, or there are fewer training rows.
@@ -222,13 +223,16 @@ def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False)
         if records > len(rows):
             raise ValueError(f"--auxiliary {records}: there are {len(rows)} training records. Ask for fewer.")
         return rows[spread(len(rows), records)] if records else rows[:0]
-    free: IntArray = np.concatenate([joined.split.validation, joined.split.test])
-    if records and records >= len(free):
+    validation, test = joined.split.validation, joined.split.test
+    free = len(validation) + len(test)
+    if records and records >= free:
         raise ValueError(
-            f"--auxiliary {records}: there are {len(free)} validation and test records, and at least one must be left "
+            f"--auxiliary {records}: there are {free} validation and test records, and at least one must be left "
             "to judge. Ask for fewer, or set validation_fraction and test_fraction higher."
         )
-    return free[:records]
+    of_test = max(0, records - len(validation))
+    known: IntArray = np.concatenate([validation[spread(len(validation), records)], test[spread(len(test), of_test)]])
+    return known
 
 
 def _passive(tables: JoinedTables, rows: IntArray) -> FloatArray:

@@ -93,6 +93,10 @@ class JudgedTables(TableOptions):
     def named_columns(self) -> dict[str, tuple[str, ...]]:
         """Names and patterns of columns by the option that says them."""
         named = super().named_columns
+        if self.receiver_has:
+            made = [f"{SECRET}:{one}" for one in (*self.receiver_has, self.label)]
+            drop = tuple(one for one in self.drop if one not in made)
+            named = {**named, "--columns": (), "--drop": drop, "--receiver-has": self.receiver_has}
         if self.trained:
             named = {**named, "--trained": (f"{SECRET}:{self.trained}",)}
         if not self.secret_label:

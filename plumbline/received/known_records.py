@@ -48,8 +48,13 @@ def _read(request: JudgeRequest, part: str, table: TypedTable, settings: Mapping
     options = request.tables
     label = options.label if part == OWN and options.label else None
     encode = {plan.name: plan.coarsening or plan.encoding for plan in table.kept}
-    selection = Selection(options.id_column, label, list(encode), (), encode)
-    return read_selected(options.known_from, lambda _: selection, options.limits, rules=rules_of(settings))
+
+    def select(present: Sequence[str]) -> Selection:
+        # What isn't there is missed once, as a column, not as one to encode as well.
+        there = {name: encoding for name, encoding in encode.items() if name in present}
+        return Selection(options.id_column, label, list(encode), (), there)
+
+    return read_selected(options.known_from, select, options.limits, rules=rules_of(settings))
 
 
 def _beneath(table: TypedTable, known_table: TypedTable) -> TypedTable:

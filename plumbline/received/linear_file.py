@@ -110,6 +110,8 @@ class LinearModel:
         intercept: of the predictor.
         link: of a generalised linear model.
         points: where points are sent in place of the prediction.
+
+    Raises ValueError without a column.
     """
 
     __pydantic_config__ = _STRICT
@@ -118,6 +120,10 @@ class LinearModel:
     intercept: float = 0.0
     link: Literal["identity", "logit", "log"] = "identity"
     points: Points | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError("expected one column at least")
 
     @property
     def inputs(self) -> tuple[str, ...]:

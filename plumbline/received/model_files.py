@@ -83,8 +83,10 @@ def read_model(path: Path) -> SentModel:
     """Read a model by the first reader that knows its format.
 
     Raises:
-        TableError: where none does, and for a broken file.
+        TableError: where none does, and for a file that is broken or missing.
     """
+    if not path.is_file():
+        raise TableError(f"--model: there is no file {quoted(path.name)}. Check the path.")
     try:
         for name in REGISTRY.usable():
             model: SentModel | None = REGISTRY.load(name).read(path)

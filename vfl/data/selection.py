@@ -77,7 +77,8 @@ class Selection:
         features = [name for name in dict.fromkeys(wanted) if name not in dropped]
         self._check_encode(features, present, problems)
         if not features:
-            problems.add("The table has no feature columns: name at least one column besides id and label.")
+            left = " left" if candidates else ""
+            problems.add(f"The table has no feature columns{left}: name at least one column besides id and label.")
         return features
 
     def _named(self, present: Sequence[str], problems: Problems) -> list[str]:

@@ -94,7 +94,7 @@ def test_an_owner_sees_what_fewer_and_coarser_columns_would_tell(tmp_path: Path)
     [
         (("--before", "--receiver-has", "age"), "say how many with --known"),
         (("--known", "60", "--receiver-has", "age", "--own", "secret.csv"), "--receiver-has stands for --own"),
-        (("--known", "60", "--receiver-has", "ages"), "Did you mean 'age'"),
+        (("--known", "60", "--receiver-has", "ages"), "column 'ages', which --receiver-has names. Did you mean 'age'?"),
         (("--known", "60"), "Give all of --own, --received and --secret"),
     ],
 )

@@ -219,6 +219,8 @@ def empty(tables: Tables) -> Tables:
         (dict, ("--known", "300"), "are left to judge, beside --known 300 and their duplicates: 50 are needed"),
         (dict, ("--kind", "score=leaf"), "--kind is one of"),
         (dict, ("--drop", "received:nothing"), "No table has a column"),
+        (dict, ("--drop", "secret:*"), "secret (secret.csv): The table has no feature columns left"),
+        (dict, ("--model", "gone.json"), "--model: there is no file 'gone.json'. Check the path."),
     ],
 )
 def test_what_cant_be_judged_is_a_sentence_without_a_cell(tmp_path: Path, change: Any, more: Any, words: str) -> None:
@@ -297,8 +299,7 @@ def test_known_records_without_a_column_are_refused(tmp_path: Path) -> None:
     together(tables).drop(columns="luck").to_csv(file := tmp_path / "broker.csv", index=False)
     status, output = command(tmp_path, tables, "--known-from", str(file))
     assert status == MENDABLE
-    assert "known (broker.csv)" in output
-    assert "luck" in output
+    assert output.count("known (broker.csv)") == output.count("luck") == 1
     status, output = command(tmp_path, tables, "--known-from", str(file), "--known", "9")
     assert "--known-from has the known records, and --known draws some: give one of them." in output
     status, output = command(tmp_path, tables, "--secret-label", "plans")

@@ -170,6 +170,7 @@ def broken(change: str) -> object:
         ({**LINEAR, "weights": {}}, "no entry of this name"),
         ({**LINEAR, "intercept": "much"}, "expected a number"),
         ({**LINEAR, "columns": {"age": {"width": 0}}}, "a width that isn't 0"),
+        ({**LINEAR, "columns": {}}, "one column at least"),
         ({**LINEAR, "columns": {"age": {"bins": {"edges": [1, 2], "values": [1]}}}}, "one value more than edges"),
         (broken("circle"), "a tree has no proper nodes"),
         (broken("short"), "a tree has no proper nodes"),
