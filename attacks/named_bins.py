@@ -1,30 +1,42 @@
-"""Which bins of the others' columns a label party that grows boosted trees can name (``attacks.told_bins``).
+"""Which bins of the others' columns a label party that grows boosted trees can name, and what values it makes of them.
 
-It reads the sums that the protocol tells it, and nothing else. A bin is a place in the order of a column: which column
-it is, and where the bin's ends are, stay with the owner. So what is found is counted, and not judged in its units.
+It reads the sums that the protocol tells it, and which rows go left at each division (``attacks.told_bins``). A bin is
+a place in the order of a column: which column it is, and where the bin's ends are, stay with the owner. What is known
+beforehand turns places into values (``attacks.bin_values``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.base import AttackSpec, Extent, Json, require
-from attacks.told_bins import MOST_ROWS, possible_bins
-from attacks.training_views import TrainingView
-from attacks.views import ViewError
-from vfl.arrays import IntArray
+from attacks.base import NEEDS, AttackSpec, Extent, Json, require
+from attacks.bin_values import PlacedColumn, estimated_values
+from attacks.recovered_values import EstimatedFeatures, by_peer
+from attacks.registry import LEARNED, load
+from attacks.told_bins import ToldColumn, possible_bins
+from attacks.training_views import KnownRecords, TrainingView
+from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
+from vfl.adversary_words import Level
+from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning.hearing import NodeSums
 
+Prior = Literal["nothing", "marginals", "covariance", "records"]
 _UNNAMED = -1
 # Measured: a column of 569 records in each tree.
 _SECONDS = 0.06
+# More records tell nothing more of how well they are estimated.
+_MOST_ESTIMATED = 2_000
+# One session's bins are named once, whatever is known beforehand.
+_NAMED: "WeakKeyDictionary[TrainingView, dict[int, _Named]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
 class NamedBins:
-    """Bins that follow from sums.
+    """Bins that follow from what is told.
 
     Attributes:
         bins: by peer, (n, columns of the session) the bin of each record; -1 where several are left.
@@ -51,6 +63,28 @@ class NamedBins:
         return {f"bins_of_{peer}": bins for peer, bins in self.bins.items()}
 
 
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """What is named of a session.
+
+    Attributes:
+        rows: (m,) that were trained on.
+        bins: of these.
+        columns: by peer, where these are in each column of the session.
+    """
+
+    rows: IntArray
+    bins: NamedBins
+    columns: Mapping[str, list[PlacedColumn]]
+
+    def of(self, rows: IntArray) -> dict[str, list[PlacedColumn]]:
+        """Take some rows of the common order alone."""
+        places = np.searchsorted(self.rows, rows)
+        return {
+            peer: [PlacedColumn(one.shares, one.weights[places]) for one in some] for peer, some in self.columns.items()
+        }
+
+
 def _seconds(extent: Extent) -> float:
     """Think how long the first ten trees take: equations are solved for each column, of all trees together."""
     return _SECONDS * min(extent.steps, 10) * extent.features
@@ -58,12 +92,17 @@ def _seconds(extent: Extent) -> float:
 
 @dataclass(frozen=True)
 class NameBins:
-    """Solves for the bin of each training record in every column of the others, from sums over bins.
+    """Names the bin of each training record in every column of the others, from sums over bins and sides of divisions.
+
+    Of at most 1,500 records sums are read as equations; of more, sides alone.
 
     Attributes:
-        trees: The first so many are read: more take longer, and tell more.
+        prior: What is known beforehand, besides public ranges. nothing: bins are counted. marginals: means, variances
+            and frequencies. covariance: of all columns of a party. records: complete ones.
+        trees: The sums of the first so many are read: more take longer, and tell more. Sides are of all trees.
     """
 
+    prior: Prior = "nothing"
     trees: int = 10
 
     name: ClassVar[str] = "named_bins"
@@ -74,33 +113,155 @@ class NameBins:
         needs=(),
         source="ours",
         learners=("boosted_trees",),
-        summary="names the bins that training records are in, from the sums that boosted trees tell the label party",
+        summary="names the bins that training records are in, from what boosted trees tell the label party",
         cost="seconds for each tree",
+        at_level={level: {"prior": level} for level in get_args(Prior)},
         seconds=_seconds,
     )
 
     def __post_init__(self) -> None:
         if self.trees < 1:
             raise ValueError(f"Expected trees to be 1 or more, got {self.trees!r}.")
+        if self.prior not in get_args(Prior):
+            raise ValueError(f"Expected prior to be one of {', '.join(get_args(Prior))}; got {self.prior!r}.")
 
-    def attack(self, view: TrainingView) -> NamedBins:
-        """Name bins. Raises ViewError for a view without sums, which those of more than `MOST_ROWS` records have."""
+    @property
+    def level(self) -> Level:
+        """What its adversary knows beforehand."""
+        return self.prior
+
+    def attack(self, view: TrainingView) -> NamedBins | EstimatedFeatures:
+        """Name bins, and estimate columns of the training records.
+
+        Raises:
+            ViewError: for a view without sums, and without what ``prior`` says is known.
+        """
         require(self, view)
-        if not view.bin_sums:
-            raise ViewError(f"named_bins reads what a label party is told of bins, of at most {MOST_ROWS:,} records.")
-        found: dict[str, list[IntArray]] = {}
-        left = []
-        rows = np.unique(np.concatenate([step.rows for step in view.steps]))
-        for (peer, _), told in sorted(view.bin_sums.items()):
-            nodes = [sums for tree, sums in told if tree < self.trees]
-            if not nodes:
-                continue
-            possible = possible_bins(nodes, view.n)
-            counts = possible.sum(axis=1)
-            named = np.where(counts == 1, possible.argmax(axis=1), _UNNAMED)
-            left.append(float(counts[rows].mean()))
-            found.setdefault(peer, []).append(named[rows])
-        if not found:
-            raise ViewError("named_bins has no sums of the trees that it reads: no node was divided.")
-        bins = {peer: np.column_stack(columns) for peer, columns in found.items()}
-        return NamedBins(bins, float(np.mean(left)), min(self.trees, len(view.steps)))
+        check_prior(self.name, self.prior, view)
+        known = _NAMED.setdefault(view, {})
+        if self.trees not in known:
+            known[self.trees] = _named(view, self.trees)
+        named = known[self.trees]
+        if self.prior == "nothing":
+            return named.bins
+        return estimated(view, named.rows, named.of, self.prior, named.bins.facts())
+
+
+def check_prior(attack: str, prior: Prior, view: TrainingView) -> None:
+    """Raise ViewError where what an attack's ``prior`` says is known isn't."""
+    needed = {"nothing": "", "records": "known_records"}.get(prior, "moments")
+    if needed and getattr(view, needed) is None:
+        raise ViewError(f"{attack}(prior={prior}) needs {needed}: {NEEDS['training'][needed]}.")
+
+
+def _named(view: TrainingView, trees: int) -> _Named:
+    if not view.told_columns and not view.bin_sums:
+        raise ViewError("named_bins reads what a label party is told of bins: mount it where boosted trees are grown.")
+    columns: dict[str, list[PlacedColumn]] = {}
+    bins: dict[str, list[IntArray]] = {}
+    left = []
+    rows = np.unique(np.concatenate([step.rows for step in view.steps]))
+    for peer, column in sorted({**view.told_columns, **view.bin_sums}):
+        nodes = [sums for tree, sums in view.bin_sums.get((peer, column), ()) if tree < trees]
+        told = view.told_columns.get((peer, column)) or (ToldColumn.of(nodes[0], view.n) if nodes else None)
+        if told is None:
+            continue
+        possible = _possible(told, nodes, view.n)[rows]
+        counts = possible.sum(axis=1)
+        bins.setdefault(peer, []).append(np.where(counts == 1, possible.argmax(axis=1), _UNNAMED))
+        left.append(float(counts.mean()))
+        columns.setdefault(peer, []).append(PlacedColumn.of(told, possible))
+    if not columns:
+        raise ViewError("named_bins has no sums of the trees that it reads: no node was divided.")
+    found = {peer: np.column_stack(some) for peer, some in bins.items()}
+    return _Named(rows, NamedBins(found, float(np.mean(left)), min(trees, len(view.steps))), columns)
+
+
+def _possible(told: ToldColumn, nodes: list[NodeSums], rows: int) -> BoolArray:
+    sides = told.possible()
+    return possible_bins(nodes, rows, sides) if nodes else sides
+
+
+def estimated(
+    view: TrainingView,
+    rows: IntArray,
+    placed: Callable[[IntArray], Mapping[str, list[PlacedColumn]]],
+    prior: Prior,
+    numbers: Mapping[str, Json],
+) -> EstimatedFeatures:
+    """Estimate the others' columns of records whose places are known.
+
+    Args:
+        view: of the training.
+        rows: (m,) the records, of the common order.
+        placed: gives, by peer, where some of them are in each column of the session.
+        prior: what is known beforehand.
+        numbers: what else is said.
+
+    Raises:
+        ViewError: where no known record is among them.
+    """
+    known = view.known_records if prior == "records" else None
+    held = np.zeros(0, dtype=np.int64) if view.known_records is None else view.known_records.rows
+    unknown = np.setdiff1d(rows, held)
+    asked = unknown[np.unique(np.linspace(0, len(unknown) - 1, min(len(unknown), _MOST_ESTIMATED)).astype(np.int64))]
+    if known is not None:
+        values, guess = _by_records(view, asked, known, rows, placed)
+    elif view.moments is None:
+        raise AssertionError  # attacks have refused such views; this tells the type checker
+    else:
+        values = _by_statistics(view, view.moments, placed(asked), by_covariance=prior == "covariance")
+        guess = np.broadcast_to(view.moments.mean, values.shape)
+    peers = view.peer_features
+    return EstimatedFeatures(asked, by_peer(peers, values), by_peer(peers, guess), numbers=numbers)
+
+
+def _by_statistics(
+    view: TrainingView, moments: PassiveMoments, columns: Mapping[str, list[PlacedColumn]], *, by_covariance: bool
+) -> FloatArray:
+    in_unit = bool((view.features >= 0).all() and (view.features <= 1).all())
+    parts, start = [], 0
+    for peer, count in view.peer_features.items():
+        own = _of_columns(moments, slice(start, start + count))
+        start += count
+        if len(columns.get(peer, ())) != count:
+            raise ViewError(f"Of {peer}'s {count} columns {len(columns.get(peer, ()))} were summed: grow more trees.")
+        parts.append(estimated_values(columns[peer], own, in_unit=in_unit, by_covariance=by_covariance))
+    return np.hstack(parts)
+
+
+def _of_columns(moments: PassiveMoments, part: slice) -> PassiveMoments:
+    """Take what is published of some columns alone."""
+    covariance = None if moments.covariance is None else moments.covariance[part, part]
+    return PassiveMoments(
+        moments.mean[part], moments.variance[part], covariance, moments.supports[part], moments.frequencies[part]
+    )
+
+
+def _by_records(
+    view: TrainingView,
+    asked: IntArray,
+    known: KnownRecords,
+    rows: IntArray,
+    placed: Callable[[IntArray], Mapping[str, list[PlacedColumn]]],
+) -> tuple[FloatArray, FloatArray]:
+    """Learn from known records what places tell, and what own columns and labels do without them: (m, D) each."""
+    there = np.isin(known.rows, rows)
+    if not there.any() or view.labels is None:
+        raise ViewError("None of known_records was trained on: give some that were.")
+    taught, features = known.rows[there], known.features[there]
+
+    def places(some: IntArray) -> FloatArray:
+        return np.column_stack([one.places for columns in placed(some).values() for one in columns])
+
+    learned = PredictionView(
+        features_active=view.features[asked],
+        passive_features=features.shape[1],
+        record_labels=view.labels[asked],
+        received=places(asked),
+        auxiliary=AuxiliaryRows(
+            view.features[taught], features, np.empty((len(taught), 0)), view.labels[taught], places(taught)
+        ),
+    )
+    regression = load(LEARNED)
+    return regression.guess(learned.with_received_as_own()).estimate, regression.guess(learned).estimate

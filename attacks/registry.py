@@ -53,6 +53,7 @@ _BUILT_IN = {
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
     "named_bins": "attacks.named_bins:NameBins",
     "leaf_labels": "attacks.leaf_labels:LeafLabels",
+    "reached_leaves": "attacks.reached_leaves:ReachedLeaves",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",
     "single_shares": "attacks.single_shares:SingleShares",

@@ -1,22 +1,28 @@
 """Which bin of a column each row is in, from the sums of derivatives over its bins that boosted trees tell (ours).
 
-The label party knows g and h of every row in every tree, and reads of every node their sums over each bin. A row's bin
-is the same in all trees. So a row is in none of the bins whose sum of h it exceeds in any of its nodes. What is left
-is, for each bin, a system of linear equations whose unknowns are 0 or 1, and in small nodes a subset sum with one
+The label party knows g and h of every row in every tree, and reads of every node their sums over each bin. It is told
+as well which rows go left at each division, whose bin it chose: bounds on the bin of every row (`ToldColumn`). A row's
+bin is the same in all trees. So a row is in none of the bins whose sum of h it exceeds in any of its nodes. What is
+left is, for each bin, a system of linear equations whose unknowns are 0 or 1, and in small nodes a subset sum with one
 solution.
 
 What is learnt is a bin's place in the order of its column. Thresholds, and which column it is, stay with its owner.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.learning.hearing import NodeSums, Told, ToldGroups, ToldSides, ToldSums
 
 # Equations of more records take minutes.
 MOST_ROWS = 1_500
+# Records times columns of which sides are kept: half a gigabyte.
+_MOST_SIDES = 100_000_000
 # Rows of a node of which all subsets are tried.
 _MOST_TRIED = 12
 # How much of a row's direction equations may leave open, and how far from 0 or 1 its value may be.
@@ -27,26 +33,89 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class NodeSums:
-    """What a node's sums over one column's bins are, and of what.
+class ToldColumn:
+    """What sums of a root, and all sides of a column that were told, say of it: for tables of any size.
 
     Attributes:
-        rows: (s,) that are summed.
-        values: (s, 2) their g and h, whole numbers, h positive.
-        sums: (bins, 2) of each bin, what is missing among them.
+        shares: (bins + 1,) how much of all rows' h is in each bin, what is missing last.
+        low: (n,) the lowest bin that each row may be in.
+        high: (n,) the highest.
+        may_miss: (n,) whether its value may be missing.
     """
 
-    rows: IntArray
-    values: IntArray
-    sums: IntArray
+    shares: FloatArray
+    low: NDArray[np.int16]
+    high: NDArray[np.int16]
+    may_miss: BoolArray
+
+    @classmethod
+    def of(cls, root: NodeSums, rows: int) -> Self:
+        """Begin with what the sums of a root say, of a table of so many rows."""
+        seconds = np.maximum(root.sums[:, 1].astype(np.float64), 0.0)
+        low = np.zeros(rows, dtype=np.int16)
+        may_miss = np.full(rows, seconds[-1] > 0)
+        return cls(seconds / max(1.0, seconds.sum()), low, np.full_like(low, len(seconds) - 2), may_miss)
+
+    def hear(self, told: ToldSides) -> None:
+        """Narrow the rows of a node by the side that each went to."""
+        below, above = told.rows[told.below], told.rows[~told.below]
+        self.high[below] = np.minimum(self.high[below], told.bin)
+        self.low[above] = np.maximum(self.low[above], told.bin + 1)
+        self.may_miss[above if told.missing_below else below] = False
+
+    def possible(self) -> BoolArray:
+        """Tell which bins each row may be in, (n, bins + 1); none but what is missing where sides say no other."""
+        bins = np.arange(len(self.shares) - 1)
+        inside = (bins >= self.low[:, None]) & (bins <= self.high[:, None])
+        return np.column_stack([inside, self.may_miss])
 
 
-def possible_bins(nodes: Sequence[NodeSums], rows: int) -> BoolArray:
+@dataclass
+class HeardTrees:
+    """What one party was told while trees grew.
+
+    Attributes:
+        records: aligned.
+        grown: numbers of the trees.
+        leaves: by tree, which leaf each row has reached, (n,).
+        bin_sums: by peer and number of its column in the session, sums over its bins with their tree; of few records.
+        columns: likewise, what is told of a column of any number of records.
+    """
+
+    records: int = 0
+    grown: set[int] = field(default_factory=set)
+    leaves: dict[int, IntArray] = field(default_factory=dict)
+    bin_sums: dict[tuple[str, int], list[tuple[int, NodeSums]]] = field(default_factory=dict)
+    columns: dict[tuple[str, int], ToldColumn] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> IntArray | None:
+        """Which leaf of each tree each row has reached, (n, trees); None at who isn't told."""
+        return np.column_stack(list(self.leaves.values())) if self.leaves else None
+
+    def hear(self, tree: int, parties: Sequence[str], what: Told) -> None:
+        """Keep what was told; ``parties``: names by their places."""
+        self.grown.add(tree)
+        match what:
+            case ToldGroups(groups):
+                self.leaves[tree] = groups
+            case ToldSums(party, column, sums):
+                place = parties[party], column
+                if place not in self.columns and (1 + len(self.columns)) * self.records <= _MOST_SIDES:
+                    self.columns[place] = ToldColumn.of(sums, self.records)
+                if self.records <= MOST_ROWS:
+                    self.bin_sums.setdefault(place, []).append((tree, sums))
+            case ToldSides(party, column) if (parties[party], column) in self.columns:
+                self.columns[parties[party], column].hear(what)
+
+
+def possible_bins(nodes: Sequence[NodeSums], rows: int, sides: BoolArray | None = None) -> BoolArray:
     """Tell which bins of a column each row may be in, (rows, bins); all of them for a row that no sum is over.
 
     Args:
         nodes: of one or more trees, any of them.
         rows: of the table.
+        sides: (rows, bins) what else says so; None for nothing.
 
     Raises:
         ValueError: without a node.
@@ -59,7 +128,7 @@ def possible_bins(nodes: Sequence[NodeSums], rows: int) -> BoolArray:
     """
     if not nodes:
         raise ValueError("Expected at least one node's sums.")
-    possible = np.ones((rows, len(nodes[0].sums)), dtype=np.bool_)
+    possible = np.ones((rows, len(nodes[0].sums)), dtype=np.bool_) if sides is None else sides.copy()
     weights = np.zeros((2 * len(nodes), rows))
     for index, node in enumerate(nodes):
         possible[node.rows] &= node.sums[:, 1] >= node.values[:, 1:]

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attacks.told_bins import NodeSums
+from attacks.told_bins import ToldColumn
 from attacks.views import PassiveMoments, ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import registry as learners
+from vfl.learning.hearing import NodeSums
 from vfl.learning.learner import Learner
 from vfl.learning.linear.regression import LinearRegression
 from vfl.theory.training import Approximation, OracleRun, check_approximation
@@ -143,6 +144,7 @@ class TrainingView:
         leaves: (n, trees) the number of the leaf that each row has reached, of boosted trees; 0 for rows in no tree.
         bin_sums: by peer and number of its column in the session, sums over its bins with their tree, of boosted trees;
             the label party's only.
+        told_columns: likewise, what is told of a column whatever the number of records.
         knows_own_weights: whether it was told its weights; otherwise what stands in for its part is a uniform share's.
 
     Raises ViewError when a piece is missing, doesn't fit the others, or holds NaN or infinity.
@@ -194,6 +196,7 @@ class TrainingView:
     moments: PassiveMoments | None = None
     leaves: IntArray | None = None
     bin_sums: Mapping[tuple[str, int], Sequence[tuple[int, NodeSums]]] = field(default_factory=dict)
+    told_columns: Mapping[tuple[str, int], ToldColumn] = field(default_factory=dict)
     knows_own_weights: bool = True
 
     def __post_init__(self) -> None:

@@ -89,7 +89,8 @@ def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[s
     if adversary.uses_records:
         learner, specs = settings[Role.ACTIVE].plan().family, map(spec_of, adversary.attacks)
         trained = any("known_records" in spec.needs and spec.is_on(learner.name) for spec in specs)
-        knowledge = write_knowledge(tables, run, adversary.auxiliary, trained=trained or learner.spec.answers == "sums")
+        shows_training = trained or learner.spec.answers != "scores"
+        knowledge = write_knowledge(tables, run, adversary.auxiliary, trained=shows_training)
         settings[Role.ACTIVE] = changed(Role.ACTIVE, settings[Role.ACTIVE], **knowledge)
     if adversary.known_labels:
         path = write_known_labels(tables, run, adversary.known_labels)

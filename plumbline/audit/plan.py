@@ -168,6 +168,8 @@ def _obstacles(name: str, scenario: Scenario) -> Iterator[LeftOut]:
 
 def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:
     needs = set(spec.needs)
+    if not spec.is_on(scenario.model):
+        yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
     if "auxiliary" in needs and not scenario.has_records:
         yield LeftOut(name, "needs complete records: --auxiliary N")
     if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
@@ -176,8 +178,6 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
             is_shared = scenario.protocol == "shared"
             why = "weights stay shared: nobody has them" if is_shared else "they are disclosed to nobody"
         yield LeftOut(name, f"needs parameters, and {why}")
-    if not spec.is_on(scenario.model):
-        yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
 
 
 def _obstacles_in_training(name: str, spec: AttackSpec, scenario: Scenario) -> Iterator[LeftOut]:

@@ -1,7 +1,7 @@
 """Everything that a run tells an auditor: summary, what attacks found, the answer to a person, defences tried."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, overload
 
 from plumbline.judge import Progress, silent
@@ -16,6 +16,7 @@ from plumbline.judge.record_risks import RecordRisks
 from plumbline.judge.sentences import answer_of
 from plumbline.judge.session_sentences import labels_untried, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
+from plumbline.judge.trained_columns import read_trained_columns
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from plumbline.judge.variant_results import VariantResult, result_of, then_how
 from plumbline.telling.document import Glance
@@ -229,6 +230,7 @@ def read_findings(
         raise RunFolderError(
             f"{folder.path} has a file training-{strangers[0]}.json, of a party that wasn't in the session: remove it."
         )
+    predictions = replace(predictions, trained=read_trained_columns(folder, passive_names, training))
     answer = answer_of(summary, predictions, training, titles or {})
     report("persons", 0, 1)
     persons, risks = read_person_findings(folder, summary, predictions, answer.columns)

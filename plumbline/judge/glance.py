@@ -22,6 +22,7 @@ from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk
 from plumbline.judge.session_sentences import sessions_behind
+from plumbline.judge.trained_columns import worse_of
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light
 from plumbline.telling.numbers import percent
@@ -56,7 +57,7 @@ def glance_at(
     sessions = (1, allowed) if allowed > 1 else (1,)
     # Where parameters were kept, a run has no verdict for who keeps them apart.
     unknown = (NOT_MEASURED,) * len(sessions)
-    keeping, disclosed = _columns(predictions.sources, sessions), unknown
+    keeping, disclosed = _columns(worse_of(predictions.sources, predictions.trained.columns), sessions), unknown
     if predictions.kept:
         disclosed = keeping
         # No attack without parameters puts sessions together.

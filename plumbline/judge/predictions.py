@@ -141,6 +141,21 @@ class BaselineFinding:
 
 
 @dataclass(frozen=True)
+class TrainedColumns:
+    """What training told of columns of its records.
+
+    Attributes:
+        columns: the verdict on each; empty where no attack that listened has estimates.
+        records: how many judge.
+        control: how the shuffled copy came out, a sentence; empty without verdicts.
+    """
+
+    columns: tuple[SourceVerdict, ...] = ()
+    records: int = 0
+    control: str = ""
+
+
+@dataclass(frozen=True)
 class PredictionFindings:
     """What predictions gave away.
 
@@ -157,6 +172,7 @@ class PredictionFindings:
         kept: as ``sources``, by the attacks into which no disclosed parameter entered: what is left where passive
             parties keep theirs. Empty where they did, and for runs that don't say which attacks those are.
         left_out: how many columns of each passive table became no feature, by party; only parties that left any out.
+        trained: what training told of columns, where that is judged as predictions are.
     """
 
     attacks: tuple[AttackFinding, ...] = ()
@@ -170,6 +186,7 @@ class PredictionFindings:
     limit: SessionLimit | None = None
     kept: tuple[SourceVerdict, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    trained: TrainedColumns = field(default_factory=TrainedColumns)
 
 
 def read_prediction_findings(

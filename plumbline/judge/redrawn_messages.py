@@ -15,13 +15,13 @@ import numpy as np
 
 from attacks.network_views import network_view
 from attacks.training_views import Equations, OwnStep, TrainingView, simulated_view
+from attacks.tree_views import tree_view
 from services.common.agreement import Agreement
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import GradientDescent, VerticalData, initial_weights
 from vfl.learning.learner import Forward, LearnerError, OwnData, Send, TrainingColumns
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.network import Network, train_network
-from vfl.learning.trees import OwnedColumns, TreePlan, train_in_plain
 from vfl.learning.trees.boosted_trees import BoostedTrees
 from vfl.theory.training import simulate_oracle
 
@@ -77,7 +77,7 @@ def clear_session(
         carriers = {("party-0", one.step): one.sent for one in trained.seen} if view.equations else {}
         return ClearSession(view, carriers, agreement, train)
     if isinstance(family, BoostedTrees):
-        return ClearSession(_tree_view(family, data, party, train, plan.seed), {}, agreement, train)
+        return ClearSession(tree_view(family, data, party, train, plan.seed), {}, agreement, train)
     if not isinstance(family, LinearRegression):
         raise LearnerError("Sessions that train linear, network or boosted_trees are repeated in the clear.")
     columns, total = family.columns(agreement.classes), sum(block.shape[1] for block in blocks)
@@ -102,34 +102,6 @@ def clear_session(
         if peer != party
     }
     return ClearSession(view, carriers, agreement, train)
-
-
-def _tree_view(family: BoostedTrees, data: VerticalData, party: int, train: IntArray, seed: int) -> TrainingView:
-    """Grow a plan's trees in one place, and give what a passive party is told of them: each training row's leaves."""
-    # The last of the label party's columns is the constant 1.
-    tables = [data.blocks[0][:, :-1], *data.blocks[1:]]
-    rows = np.sort(train)
-    options = replace(family, early_stopping_rounds=0)
-    tree_plan = TreePlan(options, tuple(table.shape[1] for table in tables), rows, rows[:0], seed)
-    owned = [OwnedColumns.of(table, rows, options) for table in tables]
-    model = train_in_plain(np.maximum(data.labels, 0), owned, tree_plan)
-    leaves = np.zeros((len(data.labels), len(model.trees)), dtype=np.int64)
-    leaves[rows] = model.reached(tables, [one.splits for one in owned])[rows]
-    steps = tuple(OwnStep(tree, rows, np.zeros((len(rows), 1))) for tree in range(len(model.trees)))
-    return TrainingView(
-        role="passive",
-        features=data.blocks[party],
-        steps=steps,
-        equations=(),
-        peer_features={f"party-{at}": block.shape[1] for at, block in enumerate(data.blocks) if at != party},
-        label_party="party-0",
-        learner=family,
-        classes=data.classes,
-        batch_size=len(rows),
-        steps_per_epoch=1,
-        leaves=leaves,
-        knows_own_weights=False,
-    )
 
 
 class RedrawnMessages:

@@ -44,6 +44,7 @@ from plumbline.judge.session_sentences import (
     told_by_one,
 )
 from plumbline.judge.summary import RunSummary
+from plumbline.judge.trained_columns import worse_of
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.unread_sums import unread_sums
 from plumbline.telling.document import Light
@@ -98,6 +99,12 @@ class _Case:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
         return not plan.is_encrypted and plan.family.spec.trains
+
+    @property
+    def lacks_predictions(self) -> bool:
+        """Whether training alone told columns, and nobody knows what predictions do."""
+        predictions = self.predictions
+        return bool(predictions.trained.columns) and not _is_measured(tuple(map(_column_answer, predictions.sources)))
 
     @property
     def replacing(self) -> list[str]:
@@ -198,7 +205,8 @@ def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
             -max(parts[level] for level in KNOWING_MORE),
         )
 
-    return tuple(sorted(map(_column_answer, predictions.sources), key=rank))
+    verdicts = worse_of(predictions.sources, predictions.trained.columns)
+    return tuple(sorted(map(_column_answer, verdicts), key=rank))
 
 
 def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
@@ -229,6 +237,7 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if sessions > 1:
         after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
     who = f"{after} {passive} {'join' if several else 'joins'} with {these}{parameters}, {case.active}"
+    alone += filter(None, [case.predictions.trained.control])
     return [*_reconstructed(case, columns, who), *_of_sensitive(case, columns), *alone, *_if_kept(case, sessions)]
 
 
@@ -526,7 +535,8 @@ def _untried_on_columns(case: _Case) -> list[str]:
     active = case.summary.agreement.active.name
     failed = [one.attack for one in case.predictions.attacks if one.sees_scores and one.status == FAILED]
     failed += [one.attack for one in case.training if one.party == active and one.status == FAILED]
-    return _untried(case, [name for name in case.honest if name == active], failed)
+    alone = [f"What predictions tell was not measured: {_why_not(case)}."] if case.lacks_predictions else []
+    return [*alone, *_untried(case, [name for name in case.honest if name == active], failed)]
 
 
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
@@ -543,7 +553,7 @@ def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[
 
 def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     sentences = list[str]()
-    if not _is_measured(columns):
+    if not _is_measured(columns) or case.lacks_predictions:
         sentences.append(f"What predictions give away of columns was not measured: {_why_not(case)}.")
     if case.unmeasured_sums:
         sentences.append(case.unmeasured_sums)

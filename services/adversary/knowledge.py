@@ -101,10 +101,11 @@ class Knowledge:
         return replace(self, auxiliary=auxiliary, auxiliary_rows=rows)
 
     def view(self, rows: IntArray, scores: FloatArray) -> attacks.PredictionView:
-        """Make the view of predictions of ``rows``: (n, classes) scores, or sums of a forwarded layer, (n, units).
+        """Make the view of predictions of ``rows``: (n, classes) scores, sums of a layer, (n, units), or leaves.
 
         Such sums are what is delivered. They stand as logits of a linear model with a class for each unit and one more,
-        whose logit is 0: differences of its log scores are the sums. Labels are of other classes, and left out.
+        whose logit is 0: differences of its log scores are the sums. Labels are of other classes, and left out. Leaves,
+        (n, trees), are what was received, and scores what the party's own part makes of them.
 
         Raises:
             ViewError: when the pieces don't fit.
@@ -117,11 +118,12 @@ class Knowledge:
                 f"{passive}: give those of this session."
             )
         forwards = self.model.agreement.plan.family.spec.answers == "sums"
+        auxiliary, received = self._with_leaves(scores) if self._reaches else (self._auxiliary(), None)
         labels = self.model.labels_of(rows)
         return attacks.PredictionView(
             features_active=self.own_features(rows),
-            scores=unit_scores(scores) if forwards else scores,
-            auxiliary=self._auxiliary(),
+            scores=unit_scores(scores) if forwards else self.model.scores_of(scores, len(rows)),
+            auxiliary=auxiliary,
             labels=None if forwards else self.model.labels_of(train_rows),
             features_train=None if forwards else self.own_features(train_rows),
             passive_features=passive,
@@ -129,6 +131,7 @@ class Knowledge:
             record_labels=None if (labels == NO_LABEL).any() else labels,
             channel=self.channel,
             disclosure=self.disclosure,
+            received=received,
             **self._parameters(),
         )
 
@@ -137,6 +140,22 @@ class Knowledge:
         if auxiliary is None or self.model.agreement.plan.family.spec.answers == "scores":
             return auxiliary
         return replace(auxiliary, scores=unit_scores(auxiliary.scores))
+
+    @property
+    def _reaches(self) -> bool:
+        return self.model.agreement.plan.family.spec.answers == "leaves"
+
+    def _with_leaves(self, leaves: FloatArray) -> tuple[attacks.AuxiliaryRows | None, FloatArray | None]:
+        """Bring the leaves of complete records and of others, (n, trees) numbers, to [0, 1] alike."""
+        auxiliary = self.auxiliary
+        known = np.empty((0, leaves.shape[1])) if auxiliary is None else auxiliary.scores
+        together = np.vstack([known, leaves])
+        width = np.maximum(np.ptp(together, axis=0), 1.0)
+        scaled = (together - together.min(axis=0)) / width
+        if auxiliary is None:
+            return None, scaled
+        scores = self.model.scores_of(known, len(known))
+        return replace(auxiliary, scores=scores, received=scaled[: len(known)]), scaled[len(known) :]
 
     def _parameters(self) -> dict[str, Any]:
         """Give the parts of the model that this party knows, as a view has them."""
@@ -183,9 +202,11 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
         score: asks for the (n, classes) scores of some rows by such a model.
 
     Returns:
-        (k, d + 1), the first row 0, the bias last; None where they are known, scores are defended, or one is 0.
+        (k, d + 1), the first row 0, the bias last; None where they are known or there are none, scores are defended,
+        or one is 0.
     """
-    if model.known_part is not None or model.agreement.score_defences:
+    is_linear = model.agreement.plan.family.spec.answers != "leaves"
+    if model.known_part is not None or model.agreement.score_defences or not is_linear:
         return None
     turn, columns = model.agreement.serving.turn(model.part), model.features.shape[1]
     # What is served of them, turned, is nothing or one column alone.

@@ -1,20 +1,19 @@
 """A party's side with an adversary beside it, who hears what the learner asks and how it is answered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from attacks.told_bins import MOST_ROWS, NodeSums
+from services.common.learner_calls import LearnerCalls
 from services.party.side import Side, SideSetting, StepAnswers
 from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, Forward, Send
-from vfl.learning.learner import Request
-from vfl.learning.trees import BeginTree, Histograms, NodeRows
-from vfl.learning.trees.boosted_trees import AskPlan, FollowTree
+from vfl.learning.hearing import Told
+from vfl.learning.learner import OwnRequest, Request
 
 
 class Listener(Protocol):
@@ -29,11 +28,8 @@ class Listener(Protocol):
     def kept_sums(self, step: int, share: Shares) -> None:
         """Be left with a (d, columns) share of X^T f, of the party's own features."""
 
-    def followed(self, step: int, leaves: IntArray) -> None:
-        """Follow a tree, at a passive party: which leaf each row has reached, (n,)."""
-
-    def told_sums(self, step: int, peer: str, column: int, sums: NodeSums) -> None:
-        """Be told a node's sums over the bins of a peer's column, by its number in the session; at the label party."""
+    def told(self, step: int, parties: tuple[str, ...], what: Told) -> None:
+        """Be told by an answer to a request of the learner's own; ``parties``: names, by their places."""
 
 
 def listening(setting: SideSetting, side: Side, listener: Listener) -> Side:
@@ -44,11 +40,12 @@ def listening(setting: SideSetting, side: Side, listener: Listener) -> Side:
 class _ListeningSide:
     def __init__(self, setting: SideSetting, side: Side, listener: Listener) -> None:
         self._setting, self._side, self._listener = setting, side, listener
-        agreement = setting.agreement
-        self._forwards = agreement.plan.family.spec.forwards
+        agreement, learner = setting.agreement, setting.agreement.plan.family
+        self._forwards = learner.spec.forwards
         self._is_label_party = setting.name == agreement.active.name
-        self._tree_plan: Any = None
-        self._derivatives = np.zeros((0, 2), dtype=np.int64)
+        self._parties = tuple(party.name for party in agreement.parties)
+        self._calls = LearnerCalls(learner)
+        self._hearing = self._calls(learner.hearing)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._side, name)
@@ -69,26 +66,9 @@ class _ListeningSide:
                 self._listener.own_share(step, self._setting.gridded.values[rows] @ values)
             case Ask() if isinstance(answer, Shares) and not (self._forwards and self._is_label_party):
                 self._listener.kept_sums(step, answer[self._own] if not self._forwards else answer)
-            case AskPlan():
-                self._tree_plan = answer
-            case BeginTree():
-                self._derivatives = request.gradients.values
-            case Histograms(nodes):
-                self._hear_sums(step, nodes, answer)
-            case FollowTree():
-                self._listener.followed(step, answer.leaves)
-
-    def _hear_sums(self, step: int, nodes: Sequence[NodeRows], told: Sequence[IntArray]) -> None:
-        """Hear each other party's prefix sums, (nodes, columns, max_bin, 2), as those of bins; what is missing last."""
-        if len(self._derivatives) > MOST_ROWS:
-            return
-        for place, party in enumerate(self._setting.agreement.parties[1:], start=1):
-            columns = self._tree_plan.sampled_columns(step, place)
-            for node, prefixes in zip(nodes, told[place], strict=True):
-                values = self._derivatives[node.summed]
-                for column, of_column in zip(columns.tolist(), prefixes, strict=True):
-                    by_bin = np.vstack([np.diff(of_column, axis=0, prepend=0), values.sum(axis=0) - of_column[-1]])
-                    self._listener.told_sums(step, party.name, column, NodeSums(node.summed, values, by_bin))
+        if isinstance(request, OwnRequest):
+            for what in self._calls(lambda: tuple(self._hearing.hear(request, answer))):
+                self._listener.told(step, self._parties, what)
 
     @property
     def _own(self) -> Any:

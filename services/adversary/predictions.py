@@ -258,7 +258,7 @@ class AttackedBatch:
 _MOST_NUMBERS = 64_000_000
 _MOST_SESSIONS = 1_000
 # The pieces of a view that have a row for each record.
-_BY_RECORD = ("features_active", "scores", "record_labels", "own_shift")
+_BY_RECORD = ("features_active", "scores", "record_labels", "own_shift", "received")
 
 
 class EarlierSessions:

@@ -15,6 +15,7 @@ import numpy as np
 from attacks import Json, PassiveMoments, TrainingResult, TrainingView
 from attacks.base import refusal
 from attacks.recovered_labels import UNRESOLVED
+from attacks.told_bins import HeardTrees
 from attacks.training import (
     ChosenShares,
     HonestFactory,
@@ -137,7 +138,8 @@ class TrainingAdversary:
 
     def _begin(self, agreement: Agreement) -> None:
         """Forget the session before, and refuse the attacks that can't be on this one."""
-        self._transcript = Transcript(agreement.party(self._name).feature_count)
+        trees = HeardTrees(agreement.active.aligned_rows)
+        self._transcript = Transcript(agreement.party(self._name).feature_count, trees=trees)
         self._conclude, self._refused, self._others = {}, {}, {}
         for label, attack in self._mounted.items():
             if reason := obstacle(label, attack, agreement.plan):
@@ -288,8 +290,9 @@ class TrainingAdversary:
             known_labels=None if is_active or ids is None else self._known_labels(ids),
             known_records=self._known_records(ids) if is_active and ids is not None else None,
             moments=self._moments if is_active else None,
-            bin_sums=self._transcript.bin_sums,
-            leaves=np.column_stack(list(self._transcript.leaves.values())) if self._transcript.leaves else None,
+            bin_sums=self._transcript.trees.bin_sums,
+            told_columns=self._transcript.trees.columns,
+            leaves=self._transcript.trees.reached,
             knows_own_weights=agreement.serving.tells_owners,
         )
 
@@ -324,7 +327,8 @@ class TrainingAdversary:
             for step, share in self._transcript.shares.items()
         ]
         # Of trees, where no party computes anything that it sends as it is.
-        steps += [OwnStep(step, batches[step], np.zeros((len(batches[step]), 1))) for step in self._transcript.trees]
+        grown = sorted(self._transcript.trees.grown)
+        steps += [OwnStep(step, batches[step], np.zeros((len(batches[step]), 1))) for step in grown]
         equations = [
             _in_own_units(Equations(step, peer, batches[step], matrix, sums), gridded.order, gridded.scales)
             for (step, peer), (matrix, sums) in self._transcript.answers.items()

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from attacks.told_bins import NodeSums
-from vfl.arrays import FloatArray, IntArray
+from attacks.told_bins import HeardTrees
+from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shares import Shares
+from vfl.learning.hearing import Told
 
 
 @dataclass
@@ -18,8 +19,7 @@ class Transcript:
         products: by step, the other parties' products of a first layer, added up, (s, h).
         residuals: by step and peer, what it has sent in the clear, (s, columns).
         kept: by step, its share of its own sums, (d, columns), where weights are shared.
-        leaves: by step, which leaf of a tree each row has reached, (n,).
-        bin_sums: by peer and number of its column in the session, sums over its bins with their step.
+        trees: what a learner that grows trees told.
     """
 
     features: int = 0
@@ -28,14 +28,7 @@ class Transcript:
     products: dict[int, FloatArray] = field(default_factory=dict)
     residuals: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
     kept: dict[int, Shares] = field(default_factory=dict)
-    leaves: dict[int, IntArray] = field(default_factory=dict)
-    bin_sums: dict[tuple[str, int], list[tuple[int, NodeSums]]] = field(default_factory=dict)
-
-    @property
-    def trees(self) -> list[int]:
-        """Steps that grew trees."""
-        told = {step for sums in self.bin_sums.values() for step, _ in sums}
-        return sorted(told | self.leaves.keys())
+    trees: HeardTrees = field(default_factory=HeardTrees)
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step."""
@@ -45,13 +38,9 @@ class Transcript:
         """Keep what a step on shared weights left the party with."""
         self.kept[step] = share
 
-    def followed(self, step: int, leaves: IntArray) -> None:
-        """Keep which leaf of a tree each row has reached."""
-        self.leaves[step] = leaves
-
-    def told_sums(self, step: int, peer: str, column: int, sums: NodeSums) -> None:
-        """Keep a node's sums over the bins of a peer's column."""
-        self.bin_sums.setdefault((peer, column), []).append((step, sums))
+    def told(self, step: int, parties: tuple[str, ...], what: Told) -> None:
+        """Keep what a learner's own request told."""
+        self.trees.hear(step, parties, what)
 
     def sums(self, step: int, peer: str, matrix: FloatArray, sums: FloatArray) -> None:
         """Keep sums that an answer told; raises ValueError where there isn't one of each column."""

@@ -39,15 +39,24 @@ def test_trees_are_trained_and_asked_between_processes(tmp_path: Path) -> None:
     np.testing.assert_allclose(known.sum(axis=1), 1)
 
 
-def test_an_audit_measures_labels_and_says_what_it_does_not_measure(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_audit_measures_labels_and_columns(tmp_path_factory: pytest.TempPathFactory) -> None:
     options = ["--data", "breast_cancer", "--learner", "boosted_trees", "--set", 'learner_options={"n_estimators": 6}']
     run = audited_once(shared_folder(tmp_path_factory), options)
-    bins, labels = read_training_findings(RunFolder(run / "parties"))
-    assert (bins.attack, bins.party, bins.kind) == ("named_bins", "active", "bins")
-    assert 0 < bins.details["cells_named"] < 1
+    *named, labels = read_training_findings(RunFolder(run / "parties"))
+    assert [one.attack for one in named] == [
+        f"named_bins(prior={prior})" for prior in ("nothing", "marginals", "covariance")
+    ]
+    assert [one.kind for one in named] == ["bins", "estimates", "estimates"]
+    assert 0 < named[0].details["cells_named"] < 1
+    assert named[2].success > 0.2
     assert (labels.attack, labels.party, labels.kind) == ("leaf_labels", "passive", "labels")
     assert labels.success > 0.85
     verdict = json.loads((run / "verdict.json").read_text())
     assert verdict["light"] == "red"
-    # Bins are counted and not judged, so that nothing is said of columns: neither green nor red.
-    assert verdict["sentence"] == "What columns give away was not measured; labels leak much."
+    results = json.loads((run / "results.json").read_text())
+    lights = [one["light"] for one in results["answer"]["columns"]]
+    assert len(lights) == 15
+    assert {"red", "amber"} & set(lights)
+    # What was told of other records tells nothing.
+    assert results["trained"]["control"].startswith("A shuffled copy of what training told tells 0 of 15 columns")
+    assert "columns leak" in verdict["sentence"]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import confidence_scores
+from vfl.learning.hearing import Deaf, Hearing
 from vfl.learning.networks import DenseNetwork
 
 Senders = Literal["all", "active", "none"]
@@ -371,6 +372,10 @@ class Learner(Protocol):
         Steps then move weights V of X R, and W = R V are those of X. Only asked of a learner that bounds their norm.
         """
         return np.eye(own.features)
+
+    def hearing(self) -> Hearing:
+        """Make what says, in words of ``vfl.learning.hearing``, what a half's own requests tell whoever asks them."""
+        return Deaf()
 
     def calibrates(self) -> bool:
         """Whether scores are calibrated after training: only where parts have class rows, and ``link`` is softmax."""

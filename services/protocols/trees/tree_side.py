@@ -36,7 +36,8 @@ from vfl.crypto import PackingImpossible, PrivateKey, PublicKey, from_bytes, key
 from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.learner import Request
 from vfl.learning.trees import BeginTree, Divide, Histograms, TreePlan
-from vfl.learning.trees.boosted_trees import AskPlan, BoostedTrees, FollowedTree, FollowTree, LabelHalf, PassiveHalf
+from vfl.learning.trees.boosted_trees import BoostedTrees, LabelHalf, PassiveHalf
+from vfl.learning.trees.tree_requests import AskPlan, FollowedTree, FollowTree
 
 
 class TreeSide(KnownSide):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attacks.told_bins import NodeSums, possible_bins
+from attacks.told_bins import possible_bins
 from vfl.arrays import IntArray
+from vfl.learning.hearing import NodeSums
 
 BINS = 5
 

@@ -7,35 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.learner import FewSteps, Learner, LearnerError, LearnerSpec, OwnData, OwnRequest, Step, TableSize
+from vfl.learning.learner import FewSteps, Learner, LearnerError, LearnerSpec, OwnData, Step, TableSize
 from vfl.learning.trees.boosting import BoostedSoFar
 from vfl.learning.trees.growing import Tree
 from vfl.learning.trees.owned_columns import OwnedColumns, drawn_order
+from vfl.learning.trees.tree_hearing import TreeHearing
 from vfl.learning.trees.tree_options import TreeOptions
+from vfl.learning.trees.tree_requests import AskPlan, FollowedTree, FollowTree
 from vfl.learning.trees.trees_part import TreesPart
-
-
-class AskPlan(OwnRequest):
-    """Asks for what all parties know of the training, a `TreePlan`."""
-
-
-class FollowTree(OwnRequest):
-    """Asks to take part in the next tree, at a party without labels; answered with a `FollowedTree`."""
-
-
-@dataclass(frozen=True, eq=False)
-class FollowedTree:
-    """What a passive party knows of a tree.
-
-    Attributes:
-        place: the party's among all.
-        splits: by node, (party, that party's split number).
-        leaves: (n,) the number of each row's leaf; 0 for rows that are in no tree.
-    """
-
-    place: int
-    splits: Mapping[int, tuple[int, int]]
-    leaves: IntArray
 
 
 @dataclass(frozen=True)
@@ -72,6 +51,10 @@ class BoostedTrees(TreeOptions, Learner):
     def few_steps(self, table: TableSize) -> FewSteps:
         """Take all training rows in each step."""
         return FewSteps(batches=1, whole=self.n_estimators, least=self.n_estimators, parted=self.n_estimators)
+
+    def hearing(self) -> TreeHearing:
+        """Hear sums, sides and leaves."""
+        return TreeHearing()
 
     def begin(self, own: OwnData) -> "LabelHalf | PassiveHalf":
         """Cut the party's columns into bins; raises LearnerError for more than two classes, and without columns."""

@@ -3,7 +3,7 @@
 `boost` is a program like `grow`: it says which tree comes, and is answered as a tree's growth asks.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -196,12 +196,20 @@ def validation_loss(margins: FloatArray, labels: IntArray) -> float:
     return log_loss(np.column_stack([1 - ones, ones]), labels)
 
 
-def train_in_plain(labels: IntArray, parties: Sequence[OwnedColumns], plan: TreePlan) -> TreeModel:
+# Is told each request of a program, and what it was answered with.
+Hears: TypeAlias = Callable[[OwnRequest, Any], None]
+
+
+def train_in_plain(
+    labels: IntArray, parties: Sequence[OwnedColumns], plan: TreePlan, hear: Hears = lambda *_: None
+) -> TreeModel:
     """Train in one place, without any cipher: what a federation is held against. Each party keeps its splits."""
-    return answered_in_plain(boost(labels, plan, parties[0]), parties, plan)
+    return answered_in_plain(boost(labels, plan, parties[0]), parties, plan, hear)
 
 
-def answered_in_plain(program: Generator[Any, Any, R], parties: Sequence[OwnedColumns], plan: TreePlan) -> R:
+def answered_in_plain(
+    program: Generator[Any, Any, R], parties: Sequence[OwnedColumns], plan: TreePlan, hear: Hears = lambda *_: None
+) -> R:
     """Run a program of the label party, and answer it from all parties' columns."""
     columns: list[IntArray] = []
     values = np.zeros((0, 2), dtype=np.int64)
@@ -223,6 +231,7 @@ def answered_in_plain(program: Generator[Any, Any, R], parties: Sequence[OwnedCo
                     )
                     for one in request.divisions
                 ]
+            hear(request, answer)
     except StopIteration as ended:
         result: R = ended.value
         return result

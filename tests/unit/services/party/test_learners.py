@@ -73,7 +73,7 @@ WORST = {
     "sends twice": ("yield Send(products)", "send more often than its spec says"),
     "asks first": ("yield Ask()", "learner bad asks for sums before"),
     "asks of its own": (
-        "from vfl.learning.trees.boosted_trees import AskPlan; yield AskPlan()",
+        "from vfl.learning.trees.tree_requests import AskPlan; yield AskPlan()",
         "learner bad asks for what protocol=hu has no answer to",
     ),
     "asks strangely": ("yield 5", "learner bad yields something else than Forward, Send or Ask"),

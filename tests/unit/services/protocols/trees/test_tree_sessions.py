@@ -7,15 +7,20 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from attacks.base import AttackSpec
+from attacks.views import PredictionView
+from services.adversary.knowledge import PriorKnowledge
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role
 from services.common.learner_calls import LearnerFailed
+from services.common.run_folder import RunFolder
 from services.common.settings import SettingsError
 from services.party.party_training import PartyTraining
 from services.protocols.trees.served_leaves import LeavesOnShares, ServedTrees
 from services.protocols.trees.tree_side import TreeSide
-from tests.harness.parties import active_data, small_settings
+from tests.harness.parties import active_data, party_data, small_settings, values_of
 from tests.harness.restarts import IDS, Town, town
+from vfl.data import Table
 from vfl.learning import confidence_scores
 from vfl.learning.trees import OwnedColumns, TreeModel, train_in_plain
 from vfl.learning.trees.trees_part import TreesPart
@@ -83,6 +88,51 @@ def test_a_model_is_answered_alike_after_every_party_has_started_again(tmp_path:
         before = made.scores()
         made.restart(*made.names)
         np.testing.assert_array_equal(made.scores(), before)
+
+
+class Spy:
+    """An attack that keeps what it is shown."""
+
+    name = "spy"
+    spec = AttackSpec("active", "prediction", "black_box", needs=("received",), source="this page")
+
+    def __init__(self) -> None:
+        self.seen: list[PredictionView] = []
+
+    def reconstruct(self, view: PredictionView) -> np.ndarray[Any, Any]:
+        self.seen.append(view)
+        return np.zeros((view.n, view.d))
+
+
+def test_an_attack_on_predictions_sees_reached_leaves_and_the_scores_that_follow(tmp_path: Path) -> None:
+    passive = party_data(rows=range(59, 4, -1), seed=1)
+    known = Table(passive.ids[:12], values_of(passive)[:12], tuple(passive.table.frame.columns))
+    spy = Spy()
+    with of_trees(tmp_path, attacks={"spy": spy}, beforehand=PriorKnowledge(known), options={"own_trees": 1}) as made:
+        made.train()
+        model = made.active._serving.newest
+        assert model is not None
+        rows = RunFolder(tmp_path).estimates(0).rows
+        part = cast(ServedTrees, model.model.part)
+        reached = made.active._scoring.answers(model.model, rows.tolist())
+        (view,) = spy.seen
+        assert view.received is not None
+        assert view.received.shape == (len(rows), OPTIONS["n_estimators"] + 1)
+        np.testing.assert_array_equal(view.scores, part.scores(reached))
+        # The same leaf is the same number, in known records as in others.
+        assert view.auxiliary is not None
+        assert view.auxiliary.received is not None
+        known_rows = RunFolder(tmp_path).estimates(0).auxiliary_rows
+        assert known_rows is not None
+        leaves = made.active._scoring.answers(model.model, known_rows.tolist())
+        for numbers, theirs, ours, received in zip(
+            leaves.T, reached.T, view.auxiliary.received.T, view.received.T, strict=True
+        ):
+            both = dict(zip(numbers.tolist(), ours.tolist(), strict=True))
+            asked = dict(zip(theirs.tolist(), received.tolist(), strict=True))
+            assert both | asked == asked | both
+        # Scores of trees are no products of weights.
+        assert view.weights_active is None
 
 
 def test_trees_stop_early_by_validation_rows_that_nobody_scores(tmp_path: Path) -> None:
