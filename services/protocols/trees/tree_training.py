@@ -35,7 +35,7 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     name: ClassVar[str] = "trees"
     unprotected: ClassVar[frozenset[Stage]] = frozenset(
-        {"residuals", "labelled_residuals", "hidden", "answers", "updates", "parameters"}
+        {"residuals", "labelled_residuals", "hidden", "answers", "updates"}
     )
     summary: ClassVar[str] = "Boosted trees: the label party reads sums of bins, and all see which rows go where."
     remedy: ClassVar[str] = (
