@@ -40,7 +40,7 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
         facts: the run's; ``request`` tells whether parameters were disclosed.
     """
     agreement = summary.agreement
-    disclosed = agreement.serving.tells_owners and not facts.get("request", {}).get("black_box", False)
+    disclosed = agreement.serving.discloses and not facts.get("request", {}).get("black_box", False)
     return [
         *(
             LedgerRow(one.party, one.received, one.about, one.equations, one.unknowns, one.since, one.possible)
@@ -71,7 +71,11 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
         about=f"{names}'s features of one record",
         equations=equations,
         unknowns=unknowns,
-        since=_since_prediction(equations, unknowns, disclosed=disclosed),
+        since=(
+            "From the first prediction, between bounds: leaves and thresholds say where a record's values lie."
+            if disclosed and answers == "leaves"
+            else _since_prediction(equations, unknowns, disclosed=disclosed)
+        ),
         possible=disclosed,
     )
     yield LedgerRow(

@@ -332,7 +332,7 @@ class Job:
         if training.side.validated_loss is not None:
             # An epoch was chosen on shares: weights are opened now, by all parties at once.
             for call in finishing:
-                call.add_done_callback(self._interrupt_after)
+                call.add_done_callback(lambda call: self._interrupt_after(call, training_round))
             training.end_with(kept_epoch)
         first_failure(finishing)
         self._ending.check()

@@ -217,4 +217,6 @@ def _array_of(message: passive_pb2.PartArray) -> NDArray[Any]:
         return np.array(message.word)
     if not 1 <= len(message.shape) <= 2:
         raise InvalidMessage("Expected arrays of one or two axes.")
+    if not message.values and message.shape[0] == 0 and max(message.shape) <= limits.PART_ARRAYS:
+        return np.zeros(tuple(message.shape))
     return matrix_of(math.prod(message.shape[:-1]), message.shape[-1], message.values).reshape(tuple(message.shape))

@@ -23,6 +23,7 @@ from vfl.learning import LinearPart, Part
 from vfl.learning.confidence import unit_rows, unit_scores
 from vfl.learning.network.part import NetworkPart
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
+from vfl.learning.trees.trees_part import TreesPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +245,9 @@ def disclosed_parts(
 def _check_fits(part: Part, agreement: Agreement, party: str) -> None:
     """Raise ValueError for a part of other columns than the party has described, or of other outputs."""
     columns = agreement.party(party).feature_count
+    if isinstance(part, TreesPart):
+        part.check_splits([one.name for one in agreement.parties].index(party), columns)
+        return
 
     def shape() -> tuple[int, ...] | None:
         try:

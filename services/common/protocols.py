@@ -66,7 +66,8 @@ class Serving(Protocol):
 
     Attributes:
         name: as the plan and the status say it.
-        tells_owners: whether each party is told its own weights, so that it could disclose them.
+        tells_owners: whether each party is told its own weights.
+        discloses: whether a passive party has parameters of its own that it could disclose.
     """
 
     @property
@@ -75,7 +76,11 @@ class Serving(Protocol):
 
     @property
     def tells_owners(self) -> bool:
-        """Whether each party is told its own weights, so that it could disclose them."""
+        """Whether each party is told its own weights."""
+
+    @property
+    def discloses(self) -> bool:
+        """Whether a passive party has parameters of its own that it could disclose."""
 
     def read_part(self, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part]) -> Part:
         """Read a party's part of a model from its own state, the learner's as ``read`` does; raises ValueError."""

@@ -148,7 +148,8 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
             None if labels is None else labels[order],
             _part_if_any("trained", arrays, agreement),
         )
-        disclosed = _part_if_any("disclosed", arrays, agreement)
+        shown = _kept_of("disclosed", arrays)
+        disclosed = LearnerCalls(agreement.plan.family).read_part(shown) if shown else None
         # Absent from models of before.
         test = header.get("test")
         quality = ScoreQuality(**{**test, "by_class": tuple(test.get("by_class", ()))}) if test else None
@@ -225,7 +226,10 @@ def _part_if_any(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agree
 
 
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
-    start = f"{name}_"
-    part_arrays = {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
     read_part = LearnerCalls(agreement.plan.family).read_part
-    return agreement.serving.read_part(part_arrays, read_part)
+    return agreement.serving.read_part(_kept_of(name, arrays), read_part)
+
+
+def _kept_of(name: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    start = f"{name}_"
+    return {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}

@@ -155,7 +155,7 @@ class PartyModel:
             InvalidMessage: where a defence can't distort them.
         """
         if not defences.distorts_parameters:
-            return self.part
+            return self.known_part or self.part
         try:
             return self.part.with_class_rows(defences.disclose(check_linear(self.part, defences), self.features))
         except DefenceError as error:

@@ -59,7 +59,8 @@ class TrainedModels:
 
     def take_up(self, epochs: int, calls: LearnerCalls) -> None:
         """Take the parts of so many epochs from the log, where a process before this one has kept them."""
-        parts = {epoch: calls.read_part(arrays) for epoch, arrays in self._log.parts.items()}
+        read = self._agreement.serving.read_part
+        parts = {epoch: read(arrays, calls.read_part) for epoch, arrays in self._log.parts.items()}
         self._parts = [parts.get(epoch) for epoch in range(epochs)]
 
     def go_back(self, epochs: int) -> None:

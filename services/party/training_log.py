@@ -2,13 +2,15 @@
 
     training.npz    once    the terms, the order of records, the key of pseudonyms
     steps.sqlite3   often   weights of the last two steps, or this party's shares of them, and what a learner carries
-                            beside them; answers, steps passed over, how often the training was interrupted
+                            beside them; answers, steps passed over, how often the training was interrupted; what else a
+                            protocol has noted of these steps
+    message_*.bytes         a message of each of them that is too large for that
     epochs.npz      with early stopping, each epoch's part of the model
     losses.json     the active party's: what each epoch came to
 
-No key and no mask is kept. An answer is here before it is given, and a step's weights before the next step begins.
-Answers are kept for the steps that may be done again. Those before are closed for good: closed steps only become more,
-whatever a peer says of how far it is.
+No mask is kept, and no key but one that must serve again (trees). An answer is here before it is given, and a step's
+weights before the next step begins. Answers are kept for the steps that may be done again. Those before are closed for
+good: closed steps only become more, whatever a peer says of how far it is.
 """
 
 import secrets
@@ -29,12 +31,13 @@ from services.common.state_folder import State, StateError, StateInMemory, broke
 from services.exchange.answers import Answered
 from services.exchange.vectors import DecryptedVector, VectorHeader
 from services.party.resumption import Place, Resumption
+from services.party.step_notes import StepNotes
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.crypto.sharing.shares import Shares, as_bytes, of_bytes
 
 TRAINING, STEPS, EPOCHS, OUTCOMES = "training.npz", "steps.sqlite3", "epochs.npz", "losses.json"
 # The last is what an earlier version wrote of steps.
-OF_A_TRAINING = (TRAINING, STEPS, EPOCHS, OUTCOMES, "steps.npz")
+OF_A_TRAINING = (TRAINING, STEPS, EPOCHS, OUTCOMES, "message_even.bytes", "message_odd.bytes", "steps.npz")
 _WHAT = "{} of this party's state"
 REMEDY = "give this training up with `plumbline state clear`, and train again"
 # Grows when one of these files changes its meaning.
@@ -81,6 +84,7 @@ class TrainingLog:
         largest_norm: of the weights so far.
         redone: how often this party has begun a step again, where weights are shared.
         left_range: whether numbers on shares came near what the fixed point holds, as far as this party sees.
+        notes: what the protocol notes of steps that may be done again.
     """
 
     def __init__(self, state: State | None = None) -> None:
@@ -96,6 +100,7 @@ class TrainingLog:
         self.largest_norm = 0.0
         self.redone = 0
         self.left_range = False
+        self.notes = StepNotes()
         self._state = state
         self._session_id = ""
         self._lock = threading.Lock()
@@ -195,6 +200,7 @@ class TrainingLog:
             self._carried = {**_at(step, self._carried), step + 1: carried or {}}
             self.closed = max(self.closed, step)
             self._answers = {at: answered for at, answered in self._answers.items() if at[1] >= self.closed}
+            self.notes.forget_before(step)
             self._write_steps()
 
     def answered(self, peer: str, step: int) -> Answered | None:
@@ -240,6 +246,27 @@ class TrainingLog:
                 del self._answers[peer, step]
                 raise
 
+    def keep_notes(self) -> None:
+        """Keep what was noted, before anything is said that follows from it. Raises StateNotKept."""
+        with self._lock:
+            self.generation += 1
+            try:
+                self._write_steps()
+            except BaseException:
+                self.generation -= 1
+                raise
+
+    def keep_message(self, step: int, content: bytes) -> None:
+        """Keep a large message of a step, in place of that of two steps before. Raises StateNotKept."""
+        if self._state is not None:
+            self._state.write(_message_of(step), step.to_bytes(8) + self._session_id.encode() + content)
+
+    def kept_message(self, step: int) -> bytes | None:
+        """Find the message of a step that was kept; None for none."""
+        start = step.to_bytes(8) + self._session_id.encode()
+        content = None if self._state is None else self._state.read(_message_of(step))
+        return content[len(start) :] if content is not None and content.startswith(start) else None
+
     @property
     def mark(self) -> LedgerMark | None:
         """How far it is, for who notices that an older copy was put back; None where nothing is on disk."""
@@ -275,10 +302,11 @@ class TrainingLog:
         with self._lock:
             self._weights.clear()
             self._carried.clear()
-            on_disk, self._state = self._on_disk, None
+            self.notes.forget()
+            state, self._state = self._state, None
             # Under the lock: a step that is still at work must not write its weights behind it.
-            if on_disk is not None:
-                forget(on_disk)
+            if state is not None:
+                forget(state)
 
     @property
     def _on_disk(self) -> State | None:
@@ -315,7 +343,9 @@ class TrainingLog:
         values: dict[str, Any] = {f"weights_{at}": weights for at, weights in self._weights.items()}
         values |= {f"carried_{at}_{name}": one for at, named in self._carried.items() for name, one in named.items()}
         facts["fraction_bits"] = {name: one.fraction_bits for name, one in values.items() if isinstance(one, Shares)}
+        facts["notes"], notes = self.notes.written()
         arrays = {name: as_bytes(one.integers) if isinstance(one, Shares) else one for name, one in values.items()}
+        arrays |= notes
         for index, (_, answer) in enumerate(answers):
             arrays[f"answer_{index}"] = np.frombuffer(answer.answer.data, dtype=np.uint8)
         self._on_disk.write(STEPS, pack_arrays(facts, arrays))
@@ -341,6 +371,7 @@ class TrainingLog:
                 answer = DecryptedVector(entry["count"], entry["width"], arrays[f"answer_{index}"].tobytes())
                 kept_answer = Answered(VectorHeader(**entry["header"]), entry["digest"], answer)
                 self._answers[entry["peer"], int(entry["step"])] = kept_answer
+            self.notes.read(facts.get("notes", ()), arrays)
             self._weights[self.completed]
         except (KeyError, ValueError, TypeError) as error:
             raise broken(_WHAT.format(STEPS), error) from error
@@ -408,6 +439,10 @@ def forget(state: State) -> None:
     # In this order: without the first there is nothing to go on with.
     for name in OF_A_TRAINING:
         state.remove(name)
+
+
+def _message_of(step: int) -> str:
+    return "message_odd.bytes" if step % 2 else "message_even.bytes"
 
 
 def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

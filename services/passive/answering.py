@@ -9,7 +9,6 @@ import numpy as np
 
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity
-from services.common.opening_options import SHARED
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.form_count import FormCount
@@ -99,11 +98,8 @@ class Answering:
     def disclose(self, caller: Identity, session_id: str) -> Part:
         """White box: this party's share of a model; raises OutOfOrder when it discloses nothing."""
         kept_model, name = self._models.of_session(session_id, caller.name), self._context.name
-        if kept_model is not None and not kept_model.model.agreement.serving.tells_owners:
-            why = "weights stay shared, so it doesn't know them"
-            if kept_model.model.agreement.serving.name != SHARED:
-                why = f"of protocol={kept_model.model.agreement.plan.protocol} they are disclosed to nobody"
-            raise OutOfOrder(f"{name} discloses no parameters: {why}.")
+        if kept_model is not None and not kept_model.model.agreement.serving.discloses:
+            raise OutOfOrder(f"{name} discloses no parameters: weights stay shared, so it doesn't know them.")
         if not self._context.settings.disclose:
             raise OutOfOrder(f"{name} discloses no parameters (black box); its owner sets PLUMBLINE_DISCLOSE.")
         disclosed = self._models.disclosed(session_id, self._context.defences)

@@ -228,7 +228,7 @@ class HeldSession:
         self.watch.stop()
         context.record.note(
             remarks=remarks_of(training),
-            discloses=context.settings.disclose and training.agreement.serving.tells_owners,
+            discloses=context.settings.disclose and training.agreement.serving.discloses,
             skipped_steps=training.back.log.skipped or None,
             interruptions=dict(training.back.log.interruptions) or None,
             calibration=calibration_record(training.agreement, calibration),

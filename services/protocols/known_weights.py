@@ -24,6 +24,7 @@ class KnownWeights:
 
     name: ClassVar[str] = OPENED
     tells_owners: ClassVar[bool] = True
+    discloses: ClassVar[bool] = True
 
     def read_part(self, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part]) -> Part:
         """Read the learner's part."""

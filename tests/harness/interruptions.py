@@ -20,7 +20,7 @@ SECONDS = 60.0
 # By what a party asks another, what answers it there.
 _ANSWERS = {"decrypt": "answer_sums"}
 # Of a party's steps, one or the other.
-_FIRST_MESSAGES = ("send_residuals", "send_hidden", "send_values")
+_FIRST_MESSAGES = ("send_residuals", "send_hidden", "send_values", "send")
 
 
 @dataclass
@@ -137,6 +137,7 @@ class Interrupted(Town):
             coordinator=life.fenced(context.coordinator),
             peers={other: life.fenced(peer) for other, peer in context.peers.items()},
             share_peers={other: life.fenced(peer) for other, peer in context.share_peers.items()},
+            message_peers={other: life.fenced(peer) for other, peer in context.message_peers.items()},
             state=life.fenced(context.state),
         )
 

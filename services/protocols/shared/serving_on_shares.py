@@ -32,6 +32,7 @@ class WeightsOnShares:
     agreement: Agreement
     name: ClassVar[str] = SHARED
     tells_owners: ClassVar[bool] = False
+    discloses: ClassVar[bool] = False
 
     def read_part(
         self, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part]

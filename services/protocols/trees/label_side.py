@@ -4,7 +4,7 @@ Only the split depends on what it decrypts. Sums that no rows can have gain noth
 error would tell whoever sent them what they decrypt to.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from services.protocols.trees.tree_messages import (
     TreeTerms,
     check_divided,
     read_clear,
+    splits_made,
 )
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, check_ciphertexts, from_bytes, to_bytes
@@ -35,6 +36,7 @@ class LabelSide:
 
     Attributes:
         owned: its columns and the splits that it made.
+        once: gives a tree's derivatives as they were sent before an interruption, or makes them.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class LabelSide:
         peers: Mapping[str, Peer],
         engine: Engine | None = None,
         owned: OwnedColumns | None = None,
+        grown: Sequence[Mapping[int, tuple[int, int]]] = (),
     ) -> None:
-        """Begin a training.
+        """Begin a training, or go on behind trees.
 
         Args:
             terms: that all parties know.
@@ -55,6 +58,7 @@ class LabelSide:
             peers: the other parties, by their names.
             engine: what computes.
             owned: the columns in bins, where a learner has made them.
+            grown: of each tree that is grown already, by node, (party, that party's split number).
         """
         self._terms, self._plan = terms, terms.plan
         self._name, *others = terms.names
@@ -63,10 +67,11 @@ class LabelSide:
         self._peers = {name: peers[name] for name in others}
         self._private_key, self._engine = private_key, engine or Engine()
         self.owned = owned or OwnedColumns.of(table, self._plan.trained, self._plan.options)
+        self.once: Callable[[int, Callable[[], bytes]], bytes] = lambda _, make: make()
         self._tree = -1
         self._values: IntArray = np.zeros((0, 2), dtype=np.int64)
         self._columns: list[IntArray] = []
-        self._splits_of = dict.fromkeys(terms.names, 0)
+        self._splits_of = splits_made(terms, grown)
 
     def train(self, labels: IntArray) -> TreeModel:
         """Grow all trees. Raises ValueError for labels of other than two classes."""
@@ -92,14 +97,15 @@ class LabelSide:
         parties = range(len(self._terms.names))
         self._columns = [self._plan.sampled_columns(self._tree, party) for party in parties]
         summed = self._values[self._plan.root(self._tree).summed]
-        if self._private_key is None:
-            content = summed.astype(CLEAR).tobytes()
-        else:
-            ciphertexts = encrypt_pairs(self._private_key, summed, self._terms.layout, self._engine)
-            content = to_bytes(ciphertexts, self._terms.ciphertext_bytes)
-        message = TreeGradients(self._tree, content)
+        message = TreeGradients(self._tree, self.once(self._tree, lambda: self._encrypted(summed)))
         for peer in self._peers.values():
             peer(message)
+
+    def _encrypted(self, summed: IntArray) -> bytes:
+        if self._private_key is None:
+            return summed.astype(CLEAR).tobytes()
+        ciphertexts = encrypt_pairs(self._private_key, summed, self._terms.layout, self._engine)
+        return to_bytes(ciphertexts, self._terms.ciphertext_bytes)
 
     def _sums(self, nodes: Sequence[NodeRows]) -> list[IntArray]:
         """Give each party's sums, (nodes, columns, max_bin, 2)."""

@@ -1,5 +1,7 @@
 """A passive party's side of trees: it adds up ciphertexts over its bins, divides by its columns, and follows routes."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from services.common.errors import InvalidMessage, OutOfOrder
@@ -17,6 +19,7 @@ from services.protocols.trees.tree_messages import (
     TreeTerms,
     check_divided,
     read_clear,
+    splits_made,
 )
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.crypto import Engine, InvalidCiphertext, PublicKey, check_ciphertexts, from_bytes, to_bytes
@@ -42,8 +45,9 @@ class PassiveSide:
         public_key: PublicKey | None,
         engine: Engine | None = None,
         owned: OwnedColumns | None = None,
+        grown: Sequence[Mapping[int, tuple[int, int]]] = (),
     ) -> None:
-        """Begin a training; arguments as those of `LabelSide`, with the label party's public key."""
+        """Begin a training, or go on behind trees; arguments as `LabelSide`'s, with the label party's public key."""
         self._terms, self._plan = terms, terms.plan
         if name not in terms.names[1:]:
             raise InvalidMessage(f"{name} is none of the session's passive parties, {', '.join(terms.names[1:])}.")
@@ -56,13 +60,13 @@ class PassiveSide:
         self.owned = owned or OwnedColumns.of(
             table, self._plan.trained, self._plan.options, drawn_order(table.shape[1])
         )
-        self.trees: list[dict[int, tuple[int, int]]] = []
-        self._tree = -1
+        self.trees = [dict(tree) for tree in grown]
+        self._tree = len(grown) - 1
         self._columns: IntArray = np.zeros(0, dtype=np.int64)
         self._ciphertexts: dict[int, int] = {}
         self._clear: IntArray = np.zeros((0, 2), dtype=np.int64)
         self._nodes: dict[int, NodeRows] = {}
-        self._splits_of = dict.fromkeys(terms.names, 0)
+        self._splits_of = splits_made(terms, grown)
         self._answered: dict[tuple[object, ...], tuple[Message, Reply]] = {}
 
     def receive(self, message: Message) -> Reply:

@@ -93,6 +93,7 @@ class LeavesOnShares:
     agreement: Agreement
     name: ClassVar[str] = "leaves"
     tells_owners: ClassVar[bool] = False
+    discloses: ClassVar[bool] = True
 
     def read_part(
         self, arrays: Mapping[str, NDArray[Any]], read: Callable[[Mapping[str, NDArray[Any]]], Part]
@@ -100,8 +101,10 @@ class LeavesOnShares:
         """Read a party's part and the secrets that it answers by."""
         return ServedTrees.of(arrays)
 
-    def known(self, part: Part) -> None:
-        """Give nothing: a party's part is no weights of columns."""
+    def known(self, part: Part) -> TreesPart:
+        """Give the party's trees and splits, without the secrets that it answers by."""
+        assert isinstance(part, ServedTrees)  # noqa: S101 - the agreement says so
+        return part.own
 
     def numbers(self, part: Part, half: Half) -> FloatArray:
         """Give the learner's weights, which are 0."""

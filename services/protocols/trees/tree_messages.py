@@ -4,7 +4,7 @@ Every message names its tree, and `key` what it is about: a party answers the sa
 and refuses another one about the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -165,6 +165,12 @@ def read_clear(content: bytes, pairs: int, what: str) -> IntArray:
     if len(content) != pairs * 2 * CLEAR.itemsize:
         raise InvalidMessage(f"{what} can't be read: expected {pairs} pairs of numbers, got {len(content)} bytes.")
     return np.frombuffer(content, dtype=CLEAR).astype(np.int64).reshape(pairs, 2)
+
+
+def splits_made(terms: TreeTerms, trees: Sequence[Mapping[int, tuple[int, int]]]) -> dict[str, int]:
+    """Count each party's splits in trees, by its name."""
+    parties = [party for tree in trees for party, _ in tree.values()]
+    return {name: parties.count(place) for place, name in enumerate(terms.names)}
 
 
 def check_divided(divided: NodeDivided, node: NodeRows, terms: TreeTerms, splits_of: Mapping[str, int]) -> BoolArray:

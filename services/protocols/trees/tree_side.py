@@ -1,7 +1,7 @@
 """A party's side of a session of trees: its half of the learner, its keys, and its messages in a mailbox."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -15,9 +15,11 @@ from services.exchange.vectors import PublicKeyShown
 from services.party.known_side import KnownSide
 from services.party.party_model import rows_of_plan
 from services.party.side import SideSetting
+from services.party.step_notes import ALL_STEPS
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.leaf_serving import SECRET_BYTES
 from services.protocols.trees.passive_side import PassiveSide
+from services.protocols.trees.said_once import SaidOnce
 from services.protocols.trees.served_leaves import ServedTrees
 from services.protocols.trees.tree_kinds import KEY, MASK_KEY, ORDER, TreeKinds, filled, joined
 from services.protocols.trees.tree_messages import (
@@ -32,12 +34,15 @@ from services.protocols.trees.tree_messages import (
     TreeTerms,
 )
 from vfl.arrays import IntArray
-from vfl.crypto import PackingImpossible, PrivateKey, PublicKey, from_bytes, keygen
+from vfl.crypto import PackingImpossible, PrivateKey, PublicKey, from_bytes, keygen, to_bytes
 from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.learner import Request
 from vfl.learning.trees import BeginTree, Divide, Histograms, TreePlan
 from vfl.learning.trees.boosted_trees import BoostedTrees, LabelHalf, PassiveHalf
 from vfl.learning.trees.tree_requests import AskPlan, FollowedTree, FollowTree
+
+# What is noted for all trees: secrets that a model answers by, the label party's own key, the digest of what it shows.
+_SECRETS, _PRIVATE, _DIGEST = "secrets", "private key", "digest of the key"
 
 
 class TreeSide(KnownSide):
@@ -52,9 +57,18 @@ class TreeSide(KnownSide):
 
     half: LabelHalf | PassiveHalf
 
-    def __init__(self, setting: SideSetting) -> None:
-        """Make keys and the mailbox; raises InvalidMessage for terms that trees can't be grown by."""
-        super().__init__(setting)
+    # A tree is grown by all in the same try.
+    goes_back_anew = True
+
+    def __init__(self, setting: SideSetting, half: Any = None, first_tree: int = 0) -> None:
+        """Make keys and the mailbox; raises InvalidMessage for terms that trees can't be grown by.
+
+        Args:
+            setting: the session.
+            half: that goes on; None to begin one.
+            first_tree: that is grown: those before it are the half's.
+        """
+        super().__init__(setting, half)
         agreement, plan = setting.agreement, setting.agreement.plan
         if self._schedule.steps_per_epoch != 1:
             raise InvalidMessage("protocol=trees takes all training rows in each step: leave batch_size out.")
@@ -81,34 +95,73 @@ class TreeSide(KnownSide):
             timeout=setting.means.timeout,
             tell=self.tell,
         )
+        if first_tree:
+            self.exchange.complete_step(first_tree - 1)
+        self.log = setting.means.log
+        self.said = SaidOnce(self.exchange, self.log, setting.anchor)
         self._masks = PairwiseMasks(setting.name, agreement.session_id)
         self._order, self._secret = secrets.token_bytes(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES)
-        self._key: PrivateKey | None = None
-        if self.leads and plan.is_encrypted:
-            self._key = keygen(plan.key_bits, insecure=plan.key_bits < 2048)[1]
-        self._has_keys = False
-        self.label = self._label_side() if self.leads else None
+        self._seeds: list[bytes] = []
+        if first_tree or (half is None and self.log.completed):
+            self._take_up_secrets()
+        self._key = self._own_key() if self.leads and plan.is_encrypted else None
+        self.label: LabelSide | None = None
         self.passive: PassiveSide | None = None
+
+    def _own_key(self) -> PrivateKey:
+        """Make the key, or take up that of before: what is under it is answered once."""
+        bits = self.setting.agreement.plan.key_bits
+        if (noted := self.log.notes.of(ALL_STEPS, _PRIVATE)) is not None:
+            p, q = from_bytes(noted, 2, bits // 16)
+            return PrivateKey(p, q)
+        key = keygen(bits, insecure=bits < 2048)[1]
+        self.log.notes.note(ALL_STEPS, _PRIVATE, to_bytes((key.p, key.q), bits // 16))
+        return key
+
+    def _take_up_secrets(self) -> None:
+        """Take up what all have agreed on before the first tree."""
+        noted = self.log.notes.of(ALL_STEPS, _SECRETS)
+        assert noted is not None  # noqa: S101 - it was kept with the first tree
+        self._order, self._secret, *self._seeds = _cut(noted)
 
     def _label_side(self) -> LabelSide:
         peers = {name: MailboxPeer(self, place) for place, name in enumerate(self.terms.names) if place}
-        return LabelSide(
+        side = LabelSide(
             self.terms,
             self._table,
             self._key,
             cast(Mapping[str, Peer], peers),
             self.setting.means.engine,
             self.half.owned,
+            [tree.splits for tree in self.half.trees],
+        )
+        if self._key is not None and self.log.is_kept:
+            side.once = self._derivatives
+        return side
+
+    def _derivatives(self, tree: int, make: Callable[[], bytes]) -> bytes:
+        """Find a tree's ciphertexts as they were sent before an interruption, or make them and keep them."""
+        kept = self.log.kept_message(tree) if self.log.attempt else None
+        if kept is None:
+            kept = make()
+            self.log.keep_message(tree, kept)
+        return kept
+
+    def _passive_side(self) -> PassiveSide:
+        return PassiveSide(
+            self.terms,
+            self.setting.name,
+            self._table,
+            self._label_key(),
+            self.setting.means.engine,
+            self.half.owned,
+            [tree.splits for tree in self.half.trees],
         )
 
     @property
     def part(self) -> Any:
         """The part as it stands, with the secrets that it answers by; None before these are agreed on."""
-        if not self._has_keys:
-            return None
-        seeds = self._masks.agreed.seeds
-        peers = self.setting.agreement.peers_of(self.setting.name)
-        return ServedTrees.made(self.half.part(), self._order, self._secret, [seeds[peer.name] for peer in peers])
+        return ServedTrees.made(self.half.part(), self._order, self._secret, self._seeds) if self._seeds else None
 
     @property
     def validated_loss(self) -> float:  # type: ignore[override]
@@ -116,7 +169,12 @@ class TreeSide(KnownSide):
         return self.half.loss if isinstance(self.half, LabelHalf) else np.nan
 
     def show_public_key(self) -> None:
-        """Send this party's key of masks; and the label party's own key with its proof, and the secret of orders."""
+        """Send this party's key of masks; and the label party's own key with its proof, and the secret of orders.
+
+        Behind a first tree all have them.
+        """
+        if self._seeds:
+            return
         self.exchange.send(MASK_KEY, np.frombuffer(self._masks.public_key, dtype=np.uint8))
         if not self.leads:
             return
@@ -127,8 +185,15 @@ class TreeSide(KnownSide):
 
     def begin_epoch(self) -> None:
         """Wait for the others' keys, and check them."""
-        if self._has_keys:
-            return
+        if not self._seeds:
+            self._agree()
+        if self.leads and self.label is None:
+            self.label = self._label_side()
+        elif not self.leads and self.passive is None:
+            self.passive = self._passive_side()
+
+    def _agree(self) -> None:
+        """Agree on what a model answers by, and keep the label party's key."""
         try:
             self._masks.agree({peer: key.tobytes() for peer, key in self.exchange.take(MASK_KEY).items()})
         except ValueError as error:
@@ -136,21 +201,19 @@ class TreeSide(KnownSide):
         if not self.leads:
             (order,) = self.exchange.take(ORDER).values()
             self._order = order.tobytes()
-            self.passive = PassiveSide(
-                self.terms,
-                self.setting.name,
-                self._table,
-                self._label_key(),
-                self.setting.means.engine,
-                self.half.owned,
-            )
-        self._has_keys = True
+            if self.terms.key_bits:
+                ((label, key),) = self.exchange.take(KEY).items()
+                self.said.check(ALL_STEPS, _DIGEST, key.tobytes(), f"{label} shows another key than before")
+                self.log.notes.note(ALL_STEPS, KEY, key.tobytes())
+        peers = self.setting.agreement.peers_of(self.setting.name)
+        self._seeds = [self._masks.agreed.seeds[peer.name] for peer in peers]
+        self.log.notes.note(ALL_STEPS, _SECRETS, b"".join((self._order, self._secret, *self._seeds)))
 
     def _label_key(self) -> PublicKey | None:
         if not self.terms.key_bits:
             return None
-        ((label, key),) = self.exchange.take(KEY).items()
-        content, width = key.tobytes(), self.terms.key_bits // 8
+        content, width = self.log.notes.of(ALL_STEPS, KEY) or b"", self.terms.key_bits // 8
+        label = self.terms.names[0]
         (modulus,) = from_bytes(content[:width], 1, width)
         try:
             named = PublicKey(modulus).key_id
@@ -162,6 +225,10 @@ class TreeSide(KnownSide):
     def step(self, step: int, batch: IntArray) -> Iterator["TreeStep"]:
         """Begin a tree."""
         yield TreeStep(self, step, batch)
+
+
+def _cut(content: bytes) -> list[bytes]:
+    return [content[start : start + SECRET_BYTES] for start in range(0, len(content), SECRET_BYTES)]
 
 
 class TreeStep:
@@ -206,24 +273,26 @@ class TreeStep:
 
     def _follow(self) -> FollowedTree:
         """Take part in a tree: level by level, until no node can be divided."""
-        side, tree, exchange, kinds = self._side, self.number, self._side.exchange, self._side.kinds
+        side, tree, said, kinds = self._side, self.number, self._side.said, self._side.kinds
         passive = side.passive
         assert passive is not None  # noqa: S101 - keys come before the first step
         label, place = side.terms.names[0], side.terms.names.index(side.setting.name)
 
         def take(kind: str) -> Any:
             with self.timer.stage("wait"):
-                return exchange.take(f"{kind} {place}", tree)[label]
+                return said.take(f"{kind} {place}", tree, label)
 
         passive.receive(TreeGradients(tree, joined([take(chunk) for chunk, _ in kinds.chunks()])))
         for level in range(side.terms.plan.options.max_depth):
             if not (nodes := passive.asked(level)):
                 break
-            with self.timer.stage("product"):
-                sums = cast(BinSums, passive.receive(SumsAsked(tree, nodes)))
-            exchange.send(f"sums {level} {place}", filled(sums.ciphertexts, kinds.sums_bytes(level, place)), tree)
+            if (sums := said.answer(f"sums {level} {place}", tree)) is None:
+                with self.timer.stage("product"):
+                    summed = cast(BinSums, passive.receive(SumsAsked(tree, nodes)))
+                sums = filled(summed.ciphertexts, kinds.sums_bytes(level, place))
+            said.send_answer(f"sums {level} {place}", sums, tree)
             divided = passive.receive(kinds.read_splits(take(f"splits {level}"), tree))
-            exchange.send(f"divided {level} {place}", kinds.routes_of(cast(NodesDivided, divided), level), tree)
+            said.send(f"divided {level} {place}", kinds.routes_of(cast(NodesDivided, divided), level), tree)
             passive.receive(kinds.read_routes(take(f"routes {level}"), tree, level))
         return FollowedTree(place, passive.trees[-1], passive.leaves())
 
@@ -237,14 +306,14 @@ class MailboxPeer:
 
     def __call__(self, message: Message) -> Reply:
         """Send a message, or take the answer to it."""
-        exchange, kinds, tree = self._side.exchange, self._side.kinds, message.tree
+        said, kinds, tree = self._side.said, self._side.kinds, message.tree
         match message:
             case TreeGradients(ciphertexts=content):
                 start = 0
                 for chunk, rows in kinds.chunks():
                     end = start + rows * self._side.terms.ciphertext_bytes
                     part = np.frombuffer(content[start:end], dtype=np.uint8)
-                    exchange.send(f"{chunk} {self._place}", part, tree)
+                    self._side.exchange.send(f"{chunk} {self._place}", part, tree)
                     start = end
                 return None
             case SumsAsked(nodes=nodes):
@@ -254,13 +323,13 @@ class MailboxPeer:
                 size = self._side.terms.sums_bytes(len(nodes) * columns * self._side.terms.plan.options.max_bin)
                 return BinSums(tree, self._take("sums", tree).tobytes()[:size])
             case SplitsChosen():
-                exchange.send(f"splits {self._level} {self._place}", kinds.splits_of(message, self._level), tree)
+                said.send(f"splits {self._level} {self._place}", kinds.splits_of(message, self._level), tree)
                 return kinds.read_routes(self._take("divided", tree), tree, self._level)
             case NodesDivided():
-                exchange.send(f"routes {self._level} {self._place}", kinds.routes_of(message, self._level), tree)
+                said.pass_on(f"routes {self._level} {self._place}", kinds.routes_of(message, self._level), tree)
                 return None
             case _:
                 raise TypeError(f"No {type(message).__name__} is sent.")
 
     def _take(self, kind: str, tree: int) -> Any:
-        return self._side.exchange.take(f"{kind} {self._level} {self._place}", tree)[self._name]
+        return self._side.said.take(f"{kind} {self._level} {self._place}", tree, self._name)

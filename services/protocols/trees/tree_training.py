@@ -12,6 +12,7 @@ from services.common.costs import Cost, Operations
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.exposure import Exposure, Forms, Guarded, GuardedParty
 from services.common.protocols import TrainingProtocol
+from services.party.resumption import Resumption
 from services.party.side import SideSetting
 from services.protocols.planned_batches import planned_batches
 from services.protocols.trees.served_leaves import LeavesOnShares
@@ -34,7 +35,7 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     name: ClassVar[str] = "trees"
     unprotected: ClassVar[frozenset[Stage]] = frozenset(
-        {"residuals", "labelled_residuals", "hidden", "answers", "updates", "parameters"}
+        {"residuals", "labelled_residuals", "hidden", "answers", "updates"}
     )
     summary: ClassVar[str] = "Boosted trees: the label party reads sums of bins, and all see which rows go where."
     remedy: ClassVar[str] = (
@@ -129,7 +130,15 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     def side(self, setting: SideSetting, first_step: int = 0) -> TreeSide:
         """Make a party's side."""
-        return TreeSide(setting)
+        return TreeSide(setting, first_tree=first_step)
+
+    def resumes(self, agreement: Agreement) -> bool:
+        """Go on from the last whole tree: what is said in one that grows again is what was said before."""
+        return True
+
+    def resumed(self, setting: SideSetting, side: TreeSide, resumption: Resumption) -> TreeSide:
+        """Make the side that grows further trees, with the same half and under the same key."""
+        return TreeSide(setting, side.half, resumption.step)
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Warn each party of what it tells; a guard that refuses lets no trees be grown."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.learner import FewSteps, Learner, LearnerError, LearnerSpec, OwnData, Step, TableSize
-from vfl.learning.trees.boosting import BoostedSoFar
+from vfl.learning.trees.boosting import BoostedSoFar, TreeModel
 from vfl.learning.trees.growing import Tree
 from vfl.learning.trees.owned_columns import OwnedColumns, drawn_order
 from vfl.learning.trees.tree_hearing import TreeHearing
@@ -23,7 +24,7 @@ class BoostedTrees(TreeOptions, Learner):
 
     name: ClassVar[str] = "boosted_trees"
     spec: ClassVar[LearnerSpec] = LearnerSpec(
-        senders="active", part=TreesPart, source="Chen and Guestrin 2016", reaches=True
+        senders="active", part=TreesPart, source="Chen and Guestrin 2016", resumes=True, reaches=True
     )
 
     @property
@@ -94,22 +95,55 @@ class LabelHalf(_Half):
         # Test records may have none. They are in no tree.
         self._labels = np.maximum(labels, 0)
         self._boosted: BoostedSoFar | None = None
+        # What it goes on from, until it knows the plan again.
+        self._kept: Mapping[str, NDArray[Any]] = {}
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """Those that were grown together so far."""
+        return self.part().trees
 
     @property
     def loss(self) -> float:
         """Of the validation rows, after the trees so far; NaN without such rows."""
-        return self._boosted.losses[-1] if self._boosted is not None and self._boosted.losses else np.nan
+        losses = self._kept_losses if self._boosted is None else self._boosted.losses
+        return losses[-1] if losses else np.nan
+
+    @property
+    def _kept_losses(self) -> tuple[float, ...]:
+        return tuple(self._kept["losses"].tolist()) if self._kept else ()
+
+    @property
+    def carried(self) -> Mapping[str, NDArray[Any]]:
+        """The trees so far, with what the next one is grown on."""
+        if self._boosted is None:
+            return self._kept
+        losses = np.array(self._boosted.losses, dtype=np.float64)
+        return {**self.part().arrays(), "margins": self._boosted.margins, "losses": losses}
+
+    @carried.setter
+    def carried(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on behind these trees; the plan is asked for again."""
+        self._boosted, self._kept = None, arrays
+        self.owned.splits[:] = self.part().splits
 
     def step(self, batch: IntArray) -> Step:
         """Grow one tree."""
         if self._boosted is None:
-            self._boosted = BoostedSoFar.behind_own_trees(self._labels, (yield AskPlan()), self.owned)
+            plan = yield AskPlan()
+            if self._kept:
+                part = self.part()
+                model = TreeModel(0.0, part.trees, self._kept_losses, part.before)
+                self._boosted = BoostedSoFar.resumed(self._labels, plan, model, self._kept["margins"])
+            else:
+                self._boosted = BoostedSoFar.behind_own_trees(self._labels, plan, self.owned)
         yield from self._boosted.further_tree()
 
     def part(self) -> TreesPart:
         """Give all trees, with the leaves' weights."""
         if self._boosted is None:
-            return TreesPart(0, (), (), 0.0)
+            own = {name: array for name, array in self._kept.items() if name not in ("margins", "losses")}
+            return TreesPart.of(own) if own else TreesPart(0, (), (), 0.0)
         model = self._boosted.model
         return TreesPart(0, model.trees, tuple(self.owned.splits), model.first_margin, model.before)
 
@@ -121,6 +155,23 @@ class PassiveHalf(_Half):
         super().__init__(owned, features)
         self._trees: list[Tree] = []
         self._place = 1
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """Those so far."""
+        return tuple(self._trees)
+
+    @property
+    def carried(self) -> Mapping[str, NDArray[Any]]:
+        """The trees so far, and the session's numbers of the columns."""
+        return {**self.part().arrays(), "order": self.owned.order}
+
+    @carried.setter
+    def carried(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on behind these trees."""
+        part = TreesPart.of({name: array for name, array in arrays.items() if name != "order"})
+        self._place, self._trees = part.place, list(part.trees)
+        self.owned.splits[:], self.owned.order = part.splits, arrays["order"]
 
     def step(self, batch: IntArray) -> Step:
         """Take part in one tree."""

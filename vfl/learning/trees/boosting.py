@@ -168,6 +168,16 @@ class BoostedSoFar:
         boosted._before = OwnTrees(tuple(alone._trees), tuple(columns.splits))
         return boosted
 
+    @classmethod
+    def resumed(cls, labels: IntArray, plan: TreePlan, model: TreeModel, margins: FloatArray) -> "BoostedSoFar":
+        """Go on behind the trees of a model, from the margins of all rows, (n,), that they have led to."""
+        boosted = cls(labels, plan)
+        boosted._trees, boosted._before, boosted._margins = list(model.trees), model.before, margins
+        boosted.losses = list(model.validation_losses)
+        for tree in model.trees:
+            boosted._count_splits(tree)
+        return boosted
+
     def further_tree(self) -> Generator[BeginTree | Histograms | Divide, Any, None]:
         """Grow one tree on what those before it left."""
         number, plan = len(self._trees), self._plan
@@ -175,11 +185,19 @@ class BoostedSoFar:
         yield BeginTree(number, gradients)
         grown = yield from grow(plan.root(number), gradients, plan.options, self._next_splits)
         self._trees.append(grown.tree)
-        for party, _ in grown.tree.splits.values():
-            self._next_splits[party] += 1
+        self._count_splits(grown.tree)
         self._margins = self._margins + grown.margins()
         if len(plan.validation):
             self.losses.append(validation_loss(self._margins[plan.validation], self._labels[plan.validation]))
+
+    def _count_splits(self, tree: Tree) -> None:
+        for party, _ in tree.splits.values():
+            self._next_splits[party] += 1
+
+    @property
+    def margins(self) -> FloatArray:
+        """Of all rows, (n,), after the trees so far."""
+        return self._margins
 
     @property
     def model(self) -> TreeModel:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 _LARGEST = 1e9
+MOST_TREES = 10_000
 # Sums of so many bits are exact in a float64, in which bins are added up and gains computed.
 _EXACT_BITS = 53
 
@@ -45,7 +46,7 @@ class TreeOptions:
     gradient_bits: int = 18
 
     def __post_init__(self) -> None:
-        _check_range("n_estimators", self.n_estimators, 1, 10_000)
+        _check_range("n_estimators", self.n_estimators, 1, MOST_TREES)
         _check_range("max_depth", self.max_depth, 3, 6)
         _check_range("reg_lambda", self.reg_lambda, 0, _LARGEST)
         _check_range("gamma", self.gamma, 0, _LARGEST)
@@ -53,7 +54,7 @@ class TreeOptions:
         _check_range("min_rows_of_a_node", self.min_rows_of_a_node, 1, _LARGEST)
         _check_range("max_bin", self.max_bin, 2, 255)
         _check_range("early_stopping_rounds", self.early_stopping_rounds, 0, 10_000)
-        _check_range("own_trees", self.own_trees, 0, 10_000)
+        _check_range("own_trees", self.own_trees, 0, MOST_TREES)
         _check_range("gradient_bits", self.gradient_bits, 4, 30)
         for name in ("learning_rate", "subsample", "colsample_bytree"):
             if not 0 < (value := getattr(self, name)) <= 1:

@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.confidence import confidence_scores
-from vfl.learning.trees.growing import Tree
+from vfl.learning.trees.growing import ROOT, Tree
 from vfl.learning.trees.open_leaves import OwnPaths, leaves_of
 from vfl.learning.trees.own_trees import NO_TREES, OwnTrees, added_weights
 from vfl.learning.trees.owned_columns import Split
+from vfl.learning.trees.tree_options import MOST_TREES
 
 # Of a part's arrays: names of those of own trees start with it.
 _BEFORE = "before_"
+# Below it float64 has every whole number.
+_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,8 @@ class TreesPart:
         """Read the part that ``arrays`` wrote; raises ValueError for anything else."""
         if arrays.keys() != _EMPTY.keys():
             raise ValueError(f"a part of trees has {', '.join(_EMPTY)}")
+        # Another party's come as float64.
+        arrays = {name: _whole(array) if _EMPTY[name].dtype == np.int64 else array for name, array in arrays.items()}
         for name, like in _EMPTY.items():
             if arrays[name].dtype != like.dtype or arrays[name].shape[1:] != like.shape[1:]:
                 raise ValueError(f"a part of trees has other {name}")
@@ -91,6 +96,11 @@ class TreesPart:
         before = {name.removeprefix(_BEFORE): array for name, array in arrays.items() if name.startswith(_BEFORE)}
         return cls(place, *trees, margin[0] if margin else None, OwnTrees(*_read(before, own, 0, has_leaves=True)))
 
+    def check_splits(self, place: int, columns: int) -> None:
+        """Raise ValueError where this is no part of the party at a place, with so many columns of its own."""
+        if self.place != place or any(not 0 <= split.column < columns for split in self.splits):
+            raise ValueError(f"its trees aren't those of a party with {columns} columns at place {place}")
+
     @property
     def class_rows(self) -> None:
         """None: outputs aren't linear in the features."""
@@ -98,6 +108,12 @@ class TreesPart:
     def with_class_rows(self, rows: FloatArray) -> "TreesPart":
         """Never asked for: there are no class rows."""
         raise NotImplementedError("trees have no class rows")
+
+
+def _whole(array: NDArray[Any]) -> NDArray[Any]:
+    """Take whole numbers of float64 as such; whatever else stays as it is."""
+    is_whole = array.dtype == np.float64 and bool((np.abs(array) < _WHOLE).all() and (array == np.rint(array)).all())
+    return array.astype(np.int64) if is_whole else array
 
 
 def _written(trees: Sequence[Tree], splits: Sequence[Split]) -> Mapping[str, NDArray[Any]]:
@@ -115,6 +131,8 @@ def _read(
     arrays: Mapping[str, NDArray[Any]], count: int, place: int, *, has_leaves: bool
 ) -> tuple[tuple[Tree, ...], tuple[Split, ...]]:
     """Read so many trees, and the splits of the party at a place; raises ValueError where any of it is missing."""
+    if not 0 <= count <= MOST_TREES:
+        raise ValueError(f"a part has from 0 to {MOST_TREES:,} trees")
     splits: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
     weights: list[dict[int, float]] = [{} for _ in range(count)]
     own = tuple(Split(int(column), bound, bool(left)) for column, bound, left in arrays["splits"].tolist())
@@ -125,6 +143,9 @@ def _read(
             weights[int(tree)][int(leaf)] = weight
     except IndexError:
         raise ValueError("a part of trees names a tree that it hasn't") from None
+    is_known = all(node == ROOT or (node > ROOT and node // 2 in tree) for tree in splits for node in tree)
+    if (arrays["nodes"][:, 0] < 0).any() or not is_known:
+        raise ValueError("a part of trees names a node that its trees haven't")
     used = [number for tree in splits for party, number in tree.values() if party == place]
     trees = tuple(map(Tree, splits, weights))
     lacks_leaves = has_leaves and any(tree.leaves != leaves_of(tree.splits) for tree in trees)

@@ -33,6 +33,8 @@ from services.party.coordinator_link import CoordinatorLink
 from services.passive import servicer as passive_servicer
 from services.protocol1 import servicer as exchange_servicer
 from services.protocol1.peer_link import PeerLink
+from vfl.learning.trees import Split, Tree
+from vfl.learning.trees.trees_part import TreesPart
 
 SESSION_ID = "0123456789abcdef" * 2
 OWN = PartyDescription("active", 3, 0, False, 99)
@@ -187,6 +189,68 @@ def test_a_disclosed_model_is_read_array_by_array(dial: Dial) -> None:
     found = PassiveLink("passive", dial("passive", Disclosing(*sent)), 10.0).disclose_parameters(SESSION_ID)
     assert found is not None
     assert {name: held.shape for name, held in found.items()} == {"weights": (2, 3), "biases": (3,), "activation": ()}
+
+
+TREES = AGREEMENT.plan.changed(
+    learner="boosted_trees", protocol="trees", epochs=2, batch_size=0, learner_options={"n_estimators": 2}
+)
+# A tree that the passive party divides once, and one that is a leaf.
+SHOWN = TreesPart(1, (Tree({1: (1, 0)}, {}), Tree({}, {})), (Split(1, 0.25, True),))
+
+
+def shown(part: TreesPart, **others: np.ndarray) -> list[passive_pb2.PartArray]:
+    arrays = {**part.arrays(), **others}
+    return [
+        passive_pb2.PartArray(name=name, shape=array.shape, values=array.ravel().tolist())
+        for name, array in arrays.items()
+    ]
+
+
+def test_disclosed_trees_are_read_with_their_splits_and_without_any_leaf(dial: Dial) -> None:
+    link = PassiveLink("passive", dial("passive", Disclosing(*shown(SHOWN))), 10.0)
+    (part,) = disclosed_parts({"passive": link.disclose_parameters(SESSION_ID)}, replace(AGREEMENT, plan=TREES)) or ()
+    assert isinstance(part, TreesPart)
+    assert (part.place, part.splits, part.first_margin) == (SHOWN.place, SHOWN.splits, None)
+    assert part.trees == SHOWN.trees
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"place": np.array([1, 2**50, 0])},
+        {"place": np.array([1, -1, 0])},
+        {"place": np.array([0, 2, 0])},
+        {"place": np.array([1, 2.5, 0])},
+        {"nodes": np.array([[2, 1, 1, 0]])},
+        {"nodes": np.array([[-1, 1, 1, 0]])},
+        {"nodes": np.array([[0, 6, 1, 0]])},
+        {"nodes": np.array([[0, -1, 1, 0]])},
+        {"nodes": np.array([[0, 1, 1, 7]])},
+        {"splits": np.array([[2, 0.5, 1]])},
+        {"splits": np.array([[-1, 0.5, 1]])},
+        {"splits": np.zeros((1, 2))},
+    ],
+    ids=[
+        "more trees than there can be",
+        "fewer than none",
+        "another party's",
+        "half a tree",
+        "a tree that isn't there",
+        "a tree before the first",
+        "a node without a parent",
+        "no node",
+        "a split that isn't there",
+        "another's column",
+        "no column",
+        "splits of two numbers",
+    ],
+)
+def test_disclosed_trees_that_are_none_are_refused_in_a_sentence(dial: Dial, others: dict[str, np.ndarray]) -> None:
+    link = PassiveLink("passive", dial("passive", Disclosing(*shown(SHOWN, **others))), 10.0)
+    arrays = link.disclose_parameters(SESSION_ID)
+    with pytest.raises(InvalidMessage, match=r"^passive discloses no model: ") as error:
+        disclosed_parts({"passive": arrays}, replace(AGREEMENT, plan=TREES))
+    assert len(str(error.value)) < 800
 
 
 # -- a peer -----------------------------------------------------------------------------------------------------------

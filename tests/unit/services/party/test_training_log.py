@@ -16,6 +16,7 @@ from services.exchange.answers import Answered
 from services.exchange.vectors import DecryptedVector, WireVector
 from services.party import training_log
 from services.party.resumption import Resumption
+from services.party.step_notes import ALL_STEPS
 from services.party.training_log import EPOCHS, STEPS, TRAINING, KeptTerms, TrainingLog, kept_training
 from tests.harness.exchanges import Problem
 from vfl.crypto.sharing.shares import Shares
@@ -74,9 +75,48 @@ def test_a_training_is_read_as_it_was_kept(tmp_path: Path) -> None:
         again.again(WireVector("key", 2, 4, -30, b"Question"), 2)
 
 
+def test_notes_and_large_messages_last_as_long_as_their_step_can_be_done_again(tmp_path: Path) -> None:
+    state = folder(tmp_path)
+    log = begun(state)
+    log.notes.note(ALL_STEPS, "key", b"secret")
+    for step in range(3):
+        log.notes.note(step, "sums", bytes([step]))
+        log.keep_message(step, b"derivatives %d" % step)
+    generation = log.generation
+    log.keep_notes()
+    kept = kept_training(state, "passive")
+    assert kept is not None
+    assert kept.log.generation == generation + 1
+    assert [kept.log.notes.of(step, "sums") for step in range(4)] == [b"\0", b"\1", b"\2", None]
+    assert [kept.log.kept_message(step) for step in range(4)] == [None, b"derivatives 1", b"derivatives 2", None]
+    log.complete(1, np.ones((2, 1)))
+    kept = kept_training(state, "passive")
+    assert kept is not None
+    assert [kept.log.notes.of(step, "sums") for step in range(3)] == [None, b"\1", b"\2"]
+    assert kept.log.notes.of(ALL_STEPS, "key") == b"secret"
+    # Another session's is none.
+    assert begun(state, session_id="b" * 32).kept_message(2) is None
+
+
+def test_notes_that_cannot_be_written_are_not_counted_as_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = folder(tmp_path)
+    log = begun(state)
+
+    def full(*_: object) -> None:
+        raise StateNotKept("no room")
+
+    monkeypatch.setattr(state, "write", full)
+    generation = log.generation
+    with pytest.raises(StateNotKept):
+        log.keep_notes()
+    assert log.generation == generation
+
+
 def test_nothing_is_kept_of_a_training_that_is_over(tmp_path: Path) -> None:
     state = folder(tmp_path)
-    begun(state).forget()
+    log = begun(state)
+    log.keep_message(0, b"derivatives")
+    log.forget()
     assert kept_training(state, "passive") is None
     assert {path.name for path in tmp_path.iterdir()} == {"owner.json", "lock"}
 

@@ -9,6 +9,7 @@ import pytest
 
 from attacks.base import AttackSpec
 from attacks.views import PredictionView
+from defences.parameter_rotation import ParameterRotation
 from services.adversary.knowledge import PriorKnowledge
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Identity, Role
@@ -163,15 +164,34 @@ def test_a_part_is_read_from_its_arrays_and_from_nothing_else(tmp_path: Path) ->
                     ServedTrees.of({**arrays, name: arrays[name].astype(np.complex128)})
 
 
-def test_no_party_tells_its_parameters_and_a_question_without_a_name_is_refused(tmp_path: Path) -> None:
-    with of_trees(tmp_path, disclose=True) as made:
-        session = made.train()
-        kept = made.passive()._models.of_session(session)
+def test_a_question_without_a_name_is_refused(tmp_path: Path) -> None:
+    with of_trees(tmp_path) as made:
+        kept = made.passive()._models.of_session(made.train())
         assert kept is not None
         with pytest.raises(InvalidMessage, match="16 bytes that name a question"):
             kept.model.agreement.serving.answer(kept.model, [1], b"", None, None, lambda draw: draw())
-        active = Identity(Role.ACTIVE, "active")
-        with pytest.raises(OutOfOrder, match="of protocol=trees they are disclosed to nobody"):
+
+
+def test_a_passive_party_discloses_its_splits_where_its_owner_says_so_and_no_secret(tmp_path: Path) -> None:
+    active = Identity(Role.ACTIVE, "active")
+    with of_trees(tmp_path / "disclosing", disclose=True) as made:
+        session = made.train()
+        part = made.passive().disclose_parameters(active, session)
+        arrays = dict(part.arrays())
+        *_, passive = trainings_of(made)
+        own = cast(ServedTrees, passive.model.part).own
+        assert own.splits
+        assert (TreesPart.of(arrays).trees, TreesPart.of(arrays).splits) == (own.trees, own.splits)
+        assert not len(arrays["leaves"])
+        secrets = [array.tobytes() for name, array in passive.model.part.arrays().items() if array.dtype == np.uint8]
+        assert len(secrets) == 3
+        assert not any(secret in array.tobytes() for secret in secrets for array in arrays.values())
+        made.restart("passive")
+        again = made.passive().disclose_parameters(active, session)
+        assert all((again.arrays()[name] == array).all() for name, array in arrays.items())
+    with of_trees(tmp_path / "keeping") as made:
+        session = made.train()
+        with pytest.raises(OutOfOrder, match=r"discloses no parameters \(black box\)"):
             made.passive().disclose_parameters(active, session)
 
 
@@ -187,6 +207,14 @@ def test_no_party_tells_its_parameters_and_a_question_without_a_name_is_refused(
 )
 def test_what_trees_cannot_do_is_refused_in_words(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises((InvalidMessage, OutOfOrder, SettingsError), match=words), of_trees(tmp_path, **changes) as made:
+        made.train()
+
+
+def test_no_defence_distorts_what_a_passive_party_discloses(tmp_path: Path) -> None:
+    with (
+        of_trees(tmp_path, disclose=True, disclosing=[ParameterRotation()]) as made,
+        pytest.raises(InvalidMessage, match="parameter_rotation: only a linear model's parameters can be distorted"),
+    ):
         made.train()
 
 
