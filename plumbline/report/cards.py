@@ -16,6 +16,7 @@ from plumbline.charts.marks import Chart
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import Category, Source
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict
+from plumbline.judge.findings import Findings
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
 from plumbline.judge.truth import Truth
 from plumbline.telling.numbers import percent
@@ -90,6 +91,15 @@ def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: S
     reader = _Reader(truth, _Units.of([folder.features(party) for party in parties]), estimates.by_attack)
     sources = {(one.party, one.name): one for one in truth.sources}
     return [reader.column(column, sources[column.party, column.column]) for column in columns]
+
+
+def evidence_of(findings: Findings) -> dict[ColumnAnswer, ColumnEvidence]:
+    """Read what is true of each column of a run; nothing where its folder is gone. Raises RunFolderError."""
+    passive = [party.name for party in findings.summary.parties[1:]]
+    folder = findings.folder
+    return (
+        {} if folder is None else {one.answer: one for one in read_evidence(folder, findings.answer.columns, passive)}
+    )
 
 
 @dataclass(frozen=True, eq=False)

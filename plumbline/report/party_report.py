@@ -12,6 +12,7 @@ import numpy as np
 
 from plumbline.judge.predictions import HIGH, LOW, WITHHELD
 from plumbline.judge.summary import assumptions, expectations
+from plumbline.report import run_tables as tables
 from plumbline.report.html import template
 from plumbline.telling.numbers import percent
 from services.common.agreement import Agreement
@@ -148,9 +149,8 @@ def read_party(folder: RunFolder) -> PartyView:
 
 def write_party_report(path: Path, view: PartyView) -> None:
     """Render what one party may know into one page."""
-    page = template("party_report.html").render(
-        view=view, record=view.record, plan=view.agreement.plan, expectations=expectations, assumptions=assumptions
-    )
+    words = {"tables": tables, "expectations": expectations, "assumptions": assumptions}
+    page = template("party_report.html").render(view=view, record=view.record, plan=view.agreement.plan, **words)
     write_durably(path, page.encode())
 
 

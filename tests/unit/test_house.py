@@ -77,7 +77,7 @@ TELLERS = (
         f"plumbline/judge/{name}.py"
         for name in ("answer", "first_screen", "glance", "residual_risk", "sentences", "session_sentences")
     ),
-    *(f"plumbline/report/{name}.py" for name in ("annex", "cards", "ledger", "page", "party_report")),
+    *(f"plumbline/report/{name}.py" for name in ("annex", "cards", "ledger", "page", "party_report", "run_tables")),
     *("plumbline/audit/console.py", "plumbline/notebook.py"),
     *("plumbline/received/received_annex.py", "plumbline/received/received_page.py"),
 )
