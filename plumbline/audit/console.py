@@ -83,7 +83,7 @@ def _tables(findings: Findings, elapsed: float) -> Iterator[Table]:
     yield tables.protection_table(summary, answer)
     yield tables.defences_table(findings)
     yield tables.stages_table(summary, answer)
-    yield tables.traffic_table(summary)
+    yield tables.traffic_table(summary.bytes_by_message)
 
 
 def say(console: Console, *sentences: str, style: str = "") -> None:

@@ -10,24 +10,10 @@ import numpy as np
 
 from attacks import Level
 from plumbline.charts.axes import WHOLE, Axis
-from plumbline.charts.drawings import (
-    PERCENT,
-    Part,
-    Series,
-    lines,
-    loss_curve,
-    roc,
-    share_bar,
-    stacked,
-)
+from plumbline.charts.drawings import PERCENT, Part, Series, lines, loss_curve, roc, share_bar, stacked
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
-from plumbline.judge.answer import (
-    LEVEL_WORDS,
-    Answer,
-    ColumnAnswer,
-    distinct_levels,
-)
+from plumbline.judge.answer import LEVEL_WORDS, Answer, distinct_levels
 from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, recommendation_words, recommended
@@ -102,19 +88,16 @@ def ranked_levels(findings: Findings) -> list[RankedLevel]:
 
 def ranked_rows(answer: Answer, level: Level | None = None) -> tuple[RankedRow, ...]:
     """Write the columns as rows of a ranking of one level, or as they are ranked; numbers are those of their cards."""
-    rows = [ranked_row(one, answer.called(one.party), number, level) for number, one in enumerate(answer.columns, 1)]
+    rows = []
+    for number, column in enumerate(answer.columns, start=1):
+        line = column_line(column, answer.called(column.party), level)
+        part = at(column.levels, level or column.headline).part
+        share = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
+        bar = share_bar(f"{column.column}: {share}", part, "leak" if line.is_exposed else "harmless")
+        rows.append(RankedRow(line, number, bar))
     if level is not None:
         rows.sort(key=lambda row: 1.0 if row.line.part is None else -row.line.part)
     return tuple(rows)
-
-
-def ranked_row(column: ColumnAnswer, party: str, number: int, level: Level | None = None) -> RankedRow:
-    """Write a column as a row of a ranking; ``number``: of its card."""
-    line = column_line(column, party, level)
-    part = at(column.levels, level or column.headline).part
-    share = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
-    bar = share_bar(f"{column.column}: {share}", part, "leak" if line.is_exposed else "harmless")
-    return RankedRow(line, number, bar)
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

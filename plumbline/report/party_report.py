@@ -20,7 +20,6 @@ from services.common.durable import write_durably
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import (
-    ChannelRecord,
     PartyRecord,
     PredictionAttackOutcome,
     TrainingAttackOutcome,
@@ -110,16 +109,6 @@ class PartyView:
     def others(self) -> str:
         """The other parties' names."""
         return " and ".join(party.name for party in self.agreement.peers_of(self.party))
-
-    @property
-    def channels(self) -> tuple[ChannelRecord, ...]:
-        """What this party's answers in training have room for."""
-        return self.record.channels or ()
-
-    @property
-    def traffic(self) -> list[tuple[str, int]]:
-        """Bytes of each message of the calls that this party made, largest first."""
-        return sorted(self.record.bytes_by_message.items(), key=lambda one: -one[1])
 
 
 def read_party(folder: RunFolder) -> PartyView:

@@ -29,12 +29,10 @@ class Strength:
     Attributes:
         finding: what it reconstructed.
         parts: the federation's part of each column by this attack alone; None where there is nothing to give away.
-        exposed: number of columns of which it told more than chance.
     """
 
     finding: AttackFinding
     parts: tuple[float | None, ...]
-    exposed: int
 
     @property
     def mean(self) -> float:
@@ -58,11 +56,7 @@ def by_strength(
 ) -> list[Strength]:
     """Sort the attacks that saw scores and ran, the strongest first; its parts are in the order of ``columns``."""
     strengths = [
-        Strength(
-            one,
-            tuple(_part(one, column, evidence.get(column)) for column in columns),
-            sum(own(column.levels).is_exposed for column in one.columns if column.levels),
-        )
+        Strength(one, tuple(_part(one, column, evidence.get(column)) for column in columns))
         for one in found
         if one.mse is not None and one.sees_scores
     ]
@@ -308,14 +302,15 @@ def stages_table(summary: RunSummary, answer: Answer) -> Table:
     )
 
 
-def traffic_table(summary: RunSummary) -> Table:
-    """List the bytes of each message."""
+def traffic_table(bytes_by_message: Mapping[str, int], caption: str = "") -> Table:
+    """List the bytes of each message, the largest first."""
+    total = f"{sum(bytes_by_message.values()):,} in all"
     caption = (
-        f"Bytes of each message over the whole run, both directions, as serialised: {summary.total_bytes:,} in all, "
-        "before TLS framing."
+        caption
+        or f"Bytes of each message over the whole run, both directions, as serialised: {total}, before TLS framing."
     )
-    rows = ((name, f"{size:,}") for name, size in summary.bytes_by_message.items())
-    return Table.of("Bytes on the wire", caption, "Call: message|>Bytes", rows)
+    rows = sorted(bytes_by_message.items(), key=lambda one: -one[1])
+    return Table.of("Bytes on the wire", caption, "Call: message|>Bytes", ((name, f"{size:,}") for name, size in rows))
 
 
 def _error(error: Interval | None) -> str:
