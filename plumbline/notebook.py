@@ -116,12 +116,8 @@ class ShownFindings:
 
     def _repr_html_(self) -> str:
         """Write the verdict and the most exposed columns as an HTML fragment, in which nobody's words are markup."""
-        return template("findings.html").render(
-            answer=self.answer,
-            document=self.document,
-            most=_MOST_SHOWN,
-            colours=COLOURS,
-        )
+        content = {"answer": self.answer, "document": self.document, "most": _MOST_SHOWN, "colours": COLOURS}
+        return template("findings.html").render(content)
 
 
 class NotebookFindings(ShownFindings, Findings):
@@ -226,29 +222,17 @@ def _levels(findings: ShownFindings) -> _Rows:
 
 
 def _attacks(findings: ShownFindings) -> _Rows:
-    for attack in findings.predictions.attacks:
-        yield (
-            attack.attack,
-            attack.level,
-            attack.status,
-            *_interval(attack.mse),
-            attack.records,
-            attack.seconds,
-            attack.reason,
-        )
+    for one in findings.predictions.attacks:
+        yield one.attack, one.level, one.status, *_interval(one.mse), one.records, one.seconds, one.reason
 
 
 def _training(findings: ShownFindings) -> _Rows:
-    for finding in findings.training:
-        yield (
-            finding.attack,
-            finding.party,
-            finding.kind,
-            finding.success,
-            finding.resolved,
-            finding.seconds,
-            finding.reason,
-        )
+    for one in findings.training:
+        yield one.attack, one.party, one.kind, one.success, one.resolved, one.seconds, one.reason
+
+
+def _persons(findings: ShownFindings) -> _Rows:
+    return ((one.name, one.adversary, one.words, one.is_measured) for one in findings.persons.rows)
 
 
 def _named(answer: ColumnAnswer) -> tuple[str, ...]:
@@ -259,16 +243,10 @@ def _interval(interval: Interval | None) -> tuple[float, ...]:
     return (float("nan"),) * 3 if interval is None else (interval.mean, interval.low, interval.high)
 
 
-def _persons(findings: ShownFindings) -> _Rows:
-    return ((one.name, one.adversary, one.words, one.is_measured) for one in findings.persons.rows)
-
-
+_LEVELS = "party column kind light level known_as known_by_guessing known part part_low part_high attack guess"
 _FRAMES: Mapping[str, tuple[str, Callable[[ShownFindings], _Rows]]] = {
     "columns": ("party column kind light part low high attack finding", _columns),
-    "levels": (
-        "party column kind light level known_as known_by_guessing known part part_low part_high attack guess",
-        _levels,
-    ),
+    "levels": (_LEVELS, _levels),
     "attacks": ("attack knows status mse low high records seconds reason", _attacks),
     "training": ("attack party of right answered seconds reason", _training),
     "persons": ("question adversary finding is_measured", _persons),

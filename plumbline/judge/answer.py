@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from attacks import LEVELS, Level
 from plumbline.charts.axes import number_words
-from plumbline.judge.evidence import CategoryVerdict, ColumnLevels, SourceVerdict
+from plumbline.judge.evidence import ColumnLevels, SourceVerdict
 from plumbline.judge.federation_part import HEADLINE, LEAST_KNOWN, LevelVerdict, at
 from plumbline.judge.lights import KNOWING_MORE, LEAST_RECORDS, are_too_few, is_open, leaks_whether_there
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import Light
-from plumbline.telling.numbers import percent, points_words, share_words
+from plumbline.telling.numbers import percent, share_words
 from services.common.words import escaped
 from vfl.data.faults import counted
 
@@ -103,10 +103,7 @@ class Answer:
 # Of a name that somebody else chose, in a sentence; and of names in a list.
 _MOST_LETTERS, _MOST_NAMES = 40, 5
 # What an adversary of these levels has beyond the headline's.
-ONCE_IT_KNOWS: dict[Level, str] = {
-    "covariance": "how the columns vary together",
-    "records": "some complete records",
-}
+ONCE_IT_KNOWS: dict[Level, str] = {"covariance": "how the columns vary together", "records": "some complete records"}
 
 
 def short(name: str) -> str:
@@ -290,17 +287,3 @@ def without_part(verdict: LevelVerdict) -> str:
     if verdict.part is not None:
         return ""
     return "known anyway" if verdict.attack else "not measured"
-
-
-def more_words(verdict: LevelVerdict) -> str:
-    """Say how much more often an attack is right, in points with the interval: ``12 (8 to 16)``; none if it is not."""
-    if verdict.removed is None:
-        return "-"
-    return points_words(verdict.removed) if verdict.removed.mean > 0 else "none"
-
-
-def category_name(category: CategoryVerdict) -> str:
-    """Name a category: its column, or the first and last of its group."""
-    if len(category.columns) == 1:
-        return category.columns[0]
-    return f"{category.columns[0]} ... {category.columns[-1]}"

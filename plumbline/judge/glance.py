@@ -10,14 +10,7 @@ from collections.abc import Sequence
 from plumbline.judge.answer import ColumnAnswer, PartyAnswer
 from plumbline.judge.evidence import SourceVerdict
 from plumbline.judge.federation_part import at
-from plumbline.judge.lights import (
-    RED_PART,
-    are_too_few,
-    light_of,
-    light_of_column,
-    light_of_training,
-    worst,
-)
+from plumbline.judge.lights import RED_PART, are_too_few, light_of, light_of_column, light_of_training, worst
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk

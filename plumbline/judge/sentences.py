@@ -1,6 +1,6 @@
 """From verdicts to the answer: short sentences about the federation, and what each party risks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from attacks.base import NEEDS
@@ -143,10 +143,7 @@ class _Case:
 
 
 def answer_of(
-    summary: RunSummary,
-    predictions: PredictionFindings,
-    training: Sequence[TrainingFinding],
-    titles: Mapping[str, str],
+    summary: RunSummary, predictions: PredictionFindings, training: Sequence[TrainingFinding], titles: Mapping[str, str]
 ) -> Answer:
     """Say what a run gave away; ``titles``: what a person calls each party, where that isn't its name."""
     case = _Case(summary, predictions, training, titles)
@@ -325,14 +322,24 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
             sentences.append(f"{once} it knows {knowledge}, it can reconstruct {what} a tenth better, or more.")
     if gaps := [one for one in columns if _is_gap(one)]:
         sentences.append(f"{it} can tell whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there.")
-    grey = [] if is_kept else [one for one in columns if one.light == "grey"]
-    if anyway := [one for one in grey if _is_known_anyway(one)]:
-        sentences.append(f"Nothing is left to give away of {len(anyway)} ({_names(case, anyway)}).")
-    if coded := [one for one in grey if one not in anyway and one.kind == "code"]:
-        sentences.append(f"Not measured as a number, but as a code: {_names(case, coded)}.")
-    if unknown := [one for one in grey if one not in anyway and one not in coded]:
-        sentences.append(f"Nothing was shown either way of {len(unknown)} ({_names(case, unknown)}).")
-    return sentences
+    return (
+        sentences
+        if is_kept
+        else [*sentences, *_left_open(columns, lambda group: f"{len(group)} ({_names(case, group)})")]
+    )
+
+
+def _left_open(columns: Sequence[ColumnAnswer], named: Callable[[Sequence[ColumnAnswer]], str]) -> list[str]:
+    """Say of which columns nothing is shown, and why."""
+    grey = [one for one in columns if one.light == "grey"]
+    anyway = [one for one in grey if _is_known_anyway(one)]
+    coded = [one for one in grey if one not in anyway and one.kind == "code"]
+    groups = {
+        "Nothing is left to give away of": anyway,
+        "Not measured as a number, but as a code:": coded,
+        "Nothing was shown either way of": [one for one in grey if one not in anyway and one not in coded],
+    }
+    return [f"{words} {named(group)}." for words, group in groups.items() if group]
 
 
 def _is_known_anyway(column: ColumnAnswer) -> bool:
@@ -460,36 +467,26 @@ def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) ->
     party_columns = [one for one in columns if one.party == party]
     measured, its = _is_measured(party_columns), f"its {counted(len(party_columns), 'column')}"
     leaking, gaps = ([one.column for one in party_columns if holds(one)] for holds in (_is_told, _is_gap))
-    later = [one.column for one in party_columns if once_it_knows(one)]
-    grey = [one for one in party_columns if measured and one.light == "grey"]
-    anyway = [one.column for one in grey if _is_known_anyway(one)]
-    coded = [one.column for one in grey if not _is_known_anyway(one) and one.kind == "code"]
-    unknown = [one.column for one in grey if not _is_known_anyway(one) and one.kind != "code"]
     if not measured:
         paragraphs = [f"Its columns were not measured: {_why_not(case)}."]
     elif leaking:
         paragraphs = [f"{len(leaking)} of {its} can be told better than by guessing: {listed(leaking)}."]
     else:
-        verb = "is shown to" if unknown or coded else "can"
+        is_shown = all(one.light != "grey" or _is_known_anyway(one) for one in party_columns)
         alone = ", by predictions alone" if case.forwards else ""
-        paragraphs = [f"None of {its} {verb} be told a tenth better than by guessing{alone}."]
-    if measured and (sessions := sessions_behind(case.predictions.limit, party_columns, party)) > 1:
         paragraphs = [
-            f"After {sessions} sessions: {paragraphs[0][0].lower()}{paragraphs[0][1:]}",
-            f"After one alone: {told_by_one(party_columns)}.",
+            f"None of {its} {'can' if is_shown else 'is shown to'} be told a tenth better than by guessing{alone}."
         ]
-    if later:
-        paragraphs.append(
-            f"More is given of {len(later)} to who knows more than means and frequencies: {listed(later)}."
-        )
+    if measured and (sessions := sessions_behind(case.predictions.limit, party_columns, party)) > 1:
+        first = paragraphs[0][0].lower() + paragraphs[0][1:]
+        paragraphs = [f"After {sessions} sessions: {first}", f"After one alone: {told_by_one(party_columns)}."]
+    if later := [one.column for one in party_columns if once_it_knows(one)]:
+        more = "to who knows more than means and frequencies"
+        paragraphs.append(f"More is given of {len(later)} {more}: {listed(later)}.")
     if gaps:
         paragraphs.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
-    if anyway:
-        paragraphs.append(f"Nothing is left to give away of {listed(anyway)}.")
-    if coded:
-        paragraphs.append(f"Not measured as a number, but as a code: {listed(coded)}.")
-    if unknown:
-        paragraphs.append(f"Nothing was shown either way of {listed(unknown)}.")
+    if measured:
+        paragraphs += _left_open(party_columns, lambda group: listed([one.column for one in group]))
     lights = [one.light for one in party_columns]
     if case.unmeasured_sums:
         paragraphs.append(case.unmeasured_sums)
@@ -506,10 +503,8 @@ def _party_answer(
     """Judge the party: its light and words, with what training gave away of its columns, and why it isn't green."""
     leaks = [one for one in case.training if _is_leak(one) and party in one.peers]
     also = [f"{_at_start(case.title(one.party))} can {_leak_words(one)} this party, by {one.attack}." for one in leaks]
-    light, training_lights = (
-        worst([*lights, *map(light_of_training, leaks)]),
-        list[Light](map(light_of_training, leaks)),
-    )
+    training_lights = list(map(light_of_training, leaks))
+    light = worst([*lights, *training_lights])
     if untried or (case.unmeasured_sums and party in case.passive):
         training_lights.append("grey")
     if light == "green" and untried:
@@ -567,29 +562,25 @@ def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
         named = f" ({', '.join(case.replacing)})" if case.replacing else ""
         sentences.append(f"What only ciphertexts can tell{named} was not measured: training was not encrypted.")
     if case.honest:
-        who = (
-            f"What {together([case.title(one) for one in case.honest])} can tell by replacing messages was not measured"
-        )
-        plan = case.summary.agreement.plan
-        honest = {name: case.title(name) for name in case.honest}
-        if most := plan.training.deviation(case.summary.agreement, honest):
-            is_shown = not plan.training.conduct_refusal(CHOOSING, spec_of(CHOOSING).conduct)
-            sentences.append(f"{who}. {most}{f': {CHOOSING} (--attacks) shows it' if is_shown else ''}.")
-        elif case.replacing and case.forwards:
-            sentences.append(f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it.")
-        elif case.replacing:
-            single = (
-                f" {SINGLE} reads whole records, where some are known."
-                if case.summary.agreement.active.name in case.honest
-                else ""
-            )
-            sentences.append(
-                f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.{single}"
-            )
-        else:
-            sentences.append(f"{who}: no attack of that kind is on learner={plan.learner}.")
+        sentences.append(_untried_messages(case))
     everything: list[AttackFinding | TrainingFinding] = [*case.predictions.attacks, *case.training]
     failed = [one.attack for one in everything if one.status == FAILED]
     if failed:
         sentences.append(f"Failed, so that what they would have told is unknown: {listed(failed)}.")
     return sentences
+
+
+def _untried_messages(case: _Case) -> str:
+    """Say that nobody sent other messages than the protocol's, and how to try it."""
+    agreement, plan = case.summary.agreement, case.summary.agreement.plan
+    honest = {name: case.title(name) for name in case.honest}
+    who = f"What {together(list(honest.values()))} can tell by replacing messages was not measured"
+    if most := plan.training.deviation(agreement, honest):
+        is_shown = not plan.training.conduct_refusal(CHOOSING, spec_of(CHOOSING).conduct)
+        return f"{who}. {most}{f': {CHOOSING} (--attacks) shows it' if is_shown else ''}."
+    if not case.replacing:
+        return f"{who}: no attack of that kind is on learner={plan.learner}."
+    if case.forwards:
+        return f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it."
+    single = f" {SINGLE} reads whole records, where some are known." if agreement.active.name in honest else ""
+    return f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.{single}"

@@ -9,23 +9,9 @@ from plumbline.judge.answer import listed, short
 from plumbline.judge.residual_risk import row_of_columns
 from plumbline.received.kinds import grouped
 from plumbline.received.received_findings import ReceivedFindings
-from plumbline.report.annex import (
-    BLANK,
-    NEVER_MEASURED,
-    SIGNATURES,
-    Annex,
-    Grid,
-    Row,
-    RunPapers,
-    Section,
-    columns_grid,
-    hashes_grid,
-    risk_section,
-    said,
-    some_sentences,
-    versions_words,
-)
-from plumbline.telling.document import LIGHT_WORDS
+from plumbline.report import annex
+from plumbline.report.annex import BLANK, Annex, RunPapers, Section, columns_table, said, some_sentences
+from plumbline.telling.document import LIGHT_WORDS, Table
 from vfl.data.faults import counted
 
 
@@ -49,24 +35,24 @@ def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) 
         pages=(
             (
                 Section("1  Purpose", (_purpose(findings),)),
-                Section("2  What is received", grid=_received(findings, most)),
+                Section("2  What is received", table=_received(findings, most)),
                 Section("3  Who receives it", (_receiver(findings),)),
                 Section("4  Adversaries that were tried", (_adversaries(findings),)),
                 Section(
-                    "5  Findings", sentences, grid=columns_grid(answer.columns, most, "Secret", "what is received")
+                    "5  Findings", sentences, table=columns_table(answer.columns, most, "Secret", "what is received")
                 ),
             ),
             (
                 Section(
                     "6  What was not measured",
-                    points=(*some_sentences((*facts.notes, *answer.not_measured), most), *NEVER_MEASURED),
+                    points=(*some_sentences((*facts.notes, *answer.not_measured), most), *annex.NEVER_MEASURED),
                 ),
-                risk_section([row_of_columns(answer, one) for one in answer.parties], most),
+                annex.risk_section([row_of_columns(answer, one) for one in answer.parties], most),
                 Section("8  Measures to choose", choices=tuple(map(said, _measures(findings)))),
-                Section("9  Versions and hashes", (versions_words(papers.facts),), grid=hashes_grid(papers.hashes)),
+                annex.papers_section(papers),
             ),
         ),
-        signatures=SIGNATURES,
+        signatures=annex.SIGNATURES,
     )
 
 
@@ -78,12 +64,12 @@ def _purpose(findings: ReceivedFindings) -> str:
     )
 
 
-def _received(findings: ReceivedFindings, most: int) -> Grid:
+def _received(findings: ReceivedFindings, most: int) -> Table:
     kinds = grouped(findings.facts.columns)
-    rows = [Row((f"{len(names)}: {listed(names)}", short(kind), short(why))) for names, kind, why in kinds[:most]]
+    rows = [(f"{len(names)}: {listed(names)}", short(kind), short(why)) for names, kind, why in kinds[:most]]
     if more := kinds[most:]:
-        rows.append(Row((f"and {len(more)} more kinds", "", "in the report")))
-    return Grid(("Columns", "Taken for", "Who says so"), tuple(rows), (50, 25, 25))
+        rows.append((f"and {len(more)} more kinds", "", "in the report"))
+    return Table.of("", "", "Columns|Taken for|Who says so", rows, widths=(50, 25, 25))
 
 
 def _receiver(findings: ReceivedFindings) -> str:

@@ -16,6 +16,7 @@ from plumbline.report.cards import cards_of, read_evidence
 from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
 from plumbline.report.page import RankedLevel, ranked_rows
+from plumbline.report.run_tables import persons_table
 from plumbline.telling.document import LIGHT_WORDS
 from plumbline.telling.numbers import percent
 from services.common.durable import write_durably
@@ -48,7 +49,7 @@ def write_received_page(
         "controls": [
             (one.column, column_line(one, SECRET, KNOWING).share, shuffled.get(one.column, "")) for one in columns
         ],
-        "persons": [(one.name, one.adversary, one.words) for one in findings.persons.rows],
+        "persons": persons_table(findings.persons, "; the control is the shuffled copy"),
         "before": before,
         "before_headings": HEADINGS,
         "received": [(listed(names), *told) for names, *told in grouped(findings.facts.columns)],

@@ -15,7 +15,7 @@ from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.remedies import measures_of
 from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
-from plumbline.telling.document import LIGHT_WORDS, ColumnLine, Glance, Light
+from plumbline.telling.document import LIGHT_WORDS, Cell, ColumnLine, Glance, Light, Table
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED
@@ -33,31 +33,6 @@ NEVER_MEASURED = (
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of a table: its cells, and the light that colours one of them; empty for none."""
-
-    cells: tuple[str, ...]
-    light: Light | None = None
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table.
-
-    Attributes:
-        headings: a column each.
-        rows: as many cells each.
-        widths: of the columns, in percent.
-        lit: which cell of a row its light colours.
-    """
-
-    headings: tuple[str, ...]
-    rows: tuple[Row, ...]
-    widths: tuple[int, ...]
-    lit: int = -1
-
-
-@dataclass(frozen=True)
 class Section:
     """One heading and what stands under it, in this order.
 
@@ -66,7 +41,7 @@ class Section:
         paragraphs: sentences.
         points: a list.
         choices: a list of which a person ticks some.
-        grid: a table.
+        table: a table.
         note: small print at the end.
     """
 
@@ -74,7 +49,7 @@ class Section:
     paragraphs: tuple[str, ...] = ()
     points: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
-    grid: Grid | None = None
+    table: Table | None = None
     note: str = ""
 
 
@@ -138,21 +113,21 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
         pages=(
             (
                 Section("1  Purpose", _purpose(findings, papers.facts.get("request", {}))),
-                Section("2  Parties", grid=_parties(findings, papers.folder, most)),
+                Section("2  Parties", table=_parties(findings, papers.folder, most)),
                 Section("3  Protocol and defences", _protocol(findings)),
                 Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
-                Section("5  Findings", (findings.glance.sentence,), grid=_matrix(findings.glance)),
+                Section("5  Findings", (findings.glance.sentence,), table=_matrix(findings.glance)),
                 Section(
                     "5.1  Column by column",
                     (" ".join(some_sentences(answer.sentences, most)),),
-                    grid=columns_grid(answer.columns, most),
+                    table=columns_table(answer.columns, most),
                 ),
             ),
             (
                 Section("6  What was not measured", points=_not_measured(findings, most)),
                 risk_section(verdict_rows(findings), most),
                 Section("8  Measures to choose", choices=_measures(findings)),
-                Section("9  Versions and hashes", (versions_words(papers.facts),), grid=hashes_grid(papers.hashes)),
+                papers_section(papers),
             ),
         ),
         signatures=SIGNATURES,
@@ -183,19 +158,17 @@ def _purpose(findings: Findings, request: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _parties(findings: Findings, folder: RunFolder, most: int) -> Grid:
+def _parties(findings: Findings, folder: RunFolder, most: int) -> Table:
     agreement, titles = findings.summary.agreement, {one.party: one.title for one in findings.answer.parties}
     rows = []
     for party in agreement.parties[:most]:
         is_active = party.name == agreement.active.name
         columns = _own_columns(folder, party.name) if is_active else _passive_columns(findings, party.name)
         role = "active: has the labels, is told the scores" if is_active else "passive: brings columns, has no label"
-        rows.append(
-            Row((short(titles.get(party.name, party.name)), role, columns or f"{party.feature_count} features"))
-        )
+        rows.append((short(titles.get(party.name, party.name)), role, columns or f"{party.feature_count} features"))
     if (more := len(agreement.parties) - most) > 0:
-        rows.append(Row((f"and {more} more", "passive", "in the report")))
-    return Grid(("Party", "Role", "Columns"), tuple(rows), (20, 25, 55))
+        rows.append((f"and {more} more", "passive", "in the report"))
+    return Table.of("", "", "Party|Role|Columns", rows, widths=(20, 25, 55))
 
 
 def _own_columns(folder: RunFolder, party: str) -> str:
@@ -254,36 +227,32 @@ def _attacks(findings: Findings, most: int) -> Iterator[str]:
         yield f"Not applicable to this session: {listed(not_applicable, most)}."
 
 
-def _matrix(glance: Glance) -> Grid:
+def _matrix(glance: Glance) -> Table:
     """Write the matrix of the first screen, lights in words."""
     headings = [f"a party {does}, {when}" for does, when in glance.headings]
-    rows = [
-        Row(
-            (
-                name,
-                *(cell.words if cell.light == "grey" else f"{LIGHT_WORDS[cell.light]}: {cell.words}" for cell in cells),
-            )
-        )
+    rows = (
+        (name, *(one.words if one.light == "grey" else f"{LIGHT_WORDS[one.light]}: {one.words}" for one in cells))
         for name, cells in glance.rows
-    ]
-    return Grid(("What leaks", *headings), tuple(rows), (12, *[88 // len(headings)] * len(headings)))
+    )
+    widths = (12, *[88 // len(headings)] * len(headings))
+    return Table.of("", "", "|".join(("What leaks", *headings)), rows, widths=widths)
 
 
-def columns_grid(
+def columns_table(
     columns: Sequence[ColumnAnswer], most: int, of_whom: str = "Passive", told_by: str = "the federation"
-) -> Grid:
+) -> Table:
     """List columns with their lights and errors, at most so many; what tells of them is said in the last heading."""
     lines = [column_line(one, one.party, telling(one.levels).level) for one in columns[:most]]
-    rows = [
-        Row((short(one.column), one.role or "-", LIGHT_WORDS[one.light], one.guess, _told(one)), one.light)
+    rows: list[tuple[str | Cell, ...]] = [
+        (short(one.column), one.role or "-", Cell(one.light, LIGHT_WORDS[one.light]), one.guess, _told(one))
         for one in lines
     ]
     if rest := columns[most:]:
         lights = [one.light for one in rest]
         counts = "; ".join(f"{LIGHT_WORDS[light]}: {lights.count(light)}" for light in dict.fromkeys(lights))
-        rows.append(Row((f"and {len(rest)} more", "", counts, "in the report", "")))
-    headings = (f"{of_whom} column, the most exposed first", "Role", "Verdict", "By guessing", f"With {told_by}")
-    return Grid(headings, tuple(rows), (31, 11, 18, 18, 22), lit=2)
+        rows.append((f"and {len(rest)} more", "", counts, "in the report", ""))
+    headings = f"{of_whom} column, the most exposed first|Role|Verdict|By guessing|With {told_by}"
+    return Table.of("", "", headings, rows, widths=(31, 11, 18, 18, 22))
 
 
 def _told(line: ColumnLine) -> str:
@@ -299,15 +268,20 @@ def _not_measured(findings: Findings, most: int) -> tuple[str, ...]:
 
 def risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
     """Propose a likelihood and a severity for what is at stake, at most so many rows."""
-    grid_rows = [
-        Row((short(one.stake), LIGHT_WORDS[one.light], one.likelihood, one.severity, ""), one.light) for one in rows
-    ]
-    headings = ("At stake", "Verdict", "Likelihood", "Severity", "Confirmed or changed to")
+    table = Table.of(
+        "",
+        "",
+        "At stake|Verdict|Likelihood|Severity|Confirmed or changed to",
+        (
+            (short(one.stake), Cell(one.light, LIGHT_WORDS[one.light]), one.likelihood, one.severity, "")
+            for one in rows[:most]
+        ),
+        widths=(26, 18, 18, 14, 24),
+    )
     more = len(rows) - most
     rest = (f"{counted(more, 'more row')} stand{'s' if more == 1 else ''} in the report.",) if more > 0 else ()
-    grid = Grid(headings, tuple(grid_rows[:most]), (26, 18, 18, 14, 24), lit=1)
     sentences = tuple(said(f"{one.stake[0].upper()}{one.stake[1:]}: {one.words}") for one in rows[:most])
-    return Section("7  Residual risk, as proposed", points=(*sentences, *rest), grid=grid, note=RULE)
+    return Section("7  Residual risk, as proposed", points=(*sentences, *rest), table=table, note=RULE)
 
 
 def _measures(findings: Findings) -> tuple[str, ...]:
@@ -319,14 +293,10 @@ def _measures(findings: Findings) -> tuple[str, ...]:
     )
 
 
-def versions_words(facts: Mapping[str, Any]) -> str:
-    """Say what ran, and how its results are written again."""
-    versions = facts.get("versions", {})
+def papers_section(papers: RunPapers) -> Section:
+    """Say what ran, how its results are written again, and list its files."""
+    versions = papers.facts.get("versions", {})
     releases = ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown"
     again = "`plumbline report` writes results and report again from the run's folder. SHA-256 of its files:"
-    return f"{said(releases)}. {again}"
-
-
-def hashes_grid(hashes: Mapping[str, str]) -> Grid:
-    """List the files of a run."""
-    return Grid(("File", "SHA-256"), tuple(Row((name, value)) for name, value in hashes.items()), (18, 82))
+    hashes = Table.of("", "", "File|SHA-256", papers.hashes.items(), widths=(18, 82))
+    return Section("9  Versions and hashes", (f"{said(releases)}. {again}",), table=hashes)

@@ -8,9 +8,9 @@ from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from plumbline.report.annex import Annex, Grid, Section
+from plumbline.report.annex import Annex, Section
 from plumbline.report.html import template
-from plumbline.telling.document import Light
+from plumbline.telling.document import Cell, Light, Table
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -105,7 +105,8 @@ def _docx(annex: Annex, size: float) -> bytes:
     for number, sections in enumerate(annex.pages):
         for place, section in enumerate(sections):
             _add_section(document, section, starts_page=number > 0 and place == 0)
-    _add_grid(document, None, ("", "Name and function", "Place and date", "Signature"), annex.signatures)
+    blank = tuple((who, "", "", "") for who in annex.signatures)
+    _add_table(document, Table("", "", ("", "Name and function", "Place and date", "Signature"), blank))
     written = BytesIO()
     document.save(written)
     return written.getvalue()
@@ -119,31 +120,25 @@ def _add_section(document: "Document", section: Section, *, starts_page: bool) -
         document.add_paragraph(line, "List Bullet")
     for line in section.choices:
         document.add_paragraph(f"\N{BALLOT BOX} {line}")
-    if section.grid is not None:
-        _add_grid(document, section.grid, section.grid.headings)
+    if section.table is not None:
+        _add_table(document, section.table)
     if section.note:
         document.add_paragraph().add_run(section.note).italic = True
 
 
-def _add_grid(document: "Document", grid: Grid | None, headings: tuple[str, ...], firsts: tuple[str, ...] = ()) -> None:
-    """Add a table; without rows of its own, one to write into, a line for each of ``firsts``."""
-    rows = [one.cells for one in grid.rows] if grid else [(first, *[""] * (len(headings) - 1)) for first in firsts]
-    table = document.add_table(1, len(headings), "Table Grid")
-    for cell, text in zip(table.rows[0].cells, headings, strict=True):
+def _add_table(document: "Document", shown: Table) -> None:
+    table = document.add_table(1, len(shown.headings), "Table Grid")
+    for cell, text in zip(table.rows[0].cells, shown.headings, strict=True):
         cell.paragraphs[0].add_run(text).bold = True
-    for cells in rows:
-        for cell, text in zip(table.add_row().cells, cells, strict=True):
-            cell.text = text
-    if grid is None:
-        return
+    for row in shown.rows:
+        for cell, content in zip(table.add_row().cells, row, strict=True):
+            cell.text = content.words if isinstance(content, Cell) else content
+            if isinstance(content, Cell):
+                _colour(cell, content.light)
     width = sum(column.width for column in table.columns)
-    for number, share in enumerate(grid.widths):
-        for cell in table.columns[number].cells:
+    for column, share in zip(table.columns, shown.widths, strict=False):
+        for cell in column.cells:
             cell.width = int(width * share / 100)
-    if grid.lit >= 0:
-        for line, row in zip(table.rows[1:], grid.rows, strict=True):
-            if row.light:
-                _colour(line.cells[grid.lit], row.light)
 
 
 def _colour(cell: "_Cell", light: Light) -> None:

@@ -4,7 +4,7 @@ Truth and estimates are in the units of the owner's table.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from plumbline.charts.marks import Chart
 from plumbline.judge.answer import ColumnAnswer
 from plumbline.judge.columns import Category, Source
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict
+from plumbline.judge.findings import Findings
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
 from plumbline.judge.truth import Truth
 from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
 from services.common.run_records import PartyFeatures
-from vfl.arrays import BoolArray, FloatArray, IntArray
+from vfl.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,71 +88,61 @@ def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: S
         return []
     estimates = folder.estimates(0)
     truth = Truth(folder, parties, estimates)
-    reader = _Reader(truth, _Units.of([folder.features(party) for party in parties]), estimates.by_attack)
+    reader = _Reader.of(truth, [folder.features(party) for party in parties], estimates.by_attack)
     sources = {(one.party, one.name): one for one in truth.sources}
     return [reader.column(column, sources[column.party, column.column]) for column in columns]
 
 
-@dataclass(frozen=True, eq=False)
-class _Units:
-    """Offset and scale of every passive feature, NaN where it has no unit; older runs say none."""
-
-    offsets: FloatArray
-    scales: FloatArray
-
-    @classmethod
-    def of(cls, features: Sequence[PartyFeatures]) -> "_Units":
-        return cls(
-            np.concatenate([np.zeros(len(one.names)) if one.offsets is None else one.offsets for one in features]),
-            np.concatenate([np.full(len(one.names), np.nan) if one.scales is None else one.scales for one in features]),
-        )
-
-    def known(self, feature: int) -> bool:
-        return bool(np.isfinite(self.scales[feature]))
-
-    def of_values(self, feature: int, values: FloatArray) -> FloatArray:
-        scaled: FloatArray = self.offsets[feature] + self.scales[feature] * values
-        return scaled if self.known(feature) else values
+def evidence_of(findings: Findings) -> dict[ColumnAnswer, ColumnEvidence]:
+    """Read what is true of each column of a run; nothing where its folder is gone. Raises RunFolderError."""
+    if findings.folder is None:
+        return {}
+    passive = [party.name for party in findings.summary.parties[1:]]
+    return {one.answer: one for one in read_evidence(findings.folder, findings.answer.columns, passive)}
 
 
 @dataclass(frozen=True, eq=False)
 class _Reader:
-    """Reads columns from the attacked records' cells."""
+    """Reads columns from the attacked records' cells.
+
+    Attributes:
+        truth: of the attacked records.
+        offsets: of every passive feature, in units of its owner's table.
+        scales: likewise; NaN where it has no unit, and older runs say none.
+        estimates: by attack.
+    """
 
     truth: Truth
-    units: _Units
+    offsets: FloatArray
+    scales: FloatArray
     estimates: Mapping[str, FloatArray]
 
-    def column(self, answer: ColumnAnswer, source: Source) -> ColumnEvidence:
-        there = self._is_there(source)
-        absent = int((~there).sum())
-        if source.category is not None:
-            named = {name: source.category.symbols(array)[there] for name, array in self.estimates.items()}
-            return ColumnEvidence(
-                answer,
-                self._value_names(source, source.category),
-                "",
-                source.category.symbols(self.truth.cells)[there].astype(np.float64),
-                {name: numbers.astype(np.float64) for name, numbers in named.items()},
-                absent,
-            )
-        feature, units = source.value, self.units
-        return ColumnEvidence(
-            answer,
-            (),
-            "" if units.known(feature) else "on its encoded scale",
-            units.of_values(feature, self.truth.cells[there, feature]),
-            {name: units.of_values(feature, array[there, feature]) for name, array in self.estimates.items()},
-            absent,
-            float(abs(units.scales[feature])) if units.known(feature) else 1.0,
-        )
+    @classmethod
+    def of(cls, truth: Truth, features: Sequence[PartyFeatures], estimates: Mapping[str, FloatArray]) -> "_Reader":
+        offsets = [np.zeros(len(one.names)) if one.offsets is None else one.offsets for one in features]
+        scales = [np.full(len(one.names), np.nan) if one.scales is None else one.scales for one in features]
+        return cls(truth, np.concatenate(offsets), np.concatenate(scales), estimates)
 
-    def _is_there(self, source: Source) -> BoolArray:
-        """Tell which records have a value of their own in the column: others were filled in by the owner."""
-        if source.missing is None:
-            return np.ones(len(self.truth.cells), dtype=bool)
-        there: BoolArray = source.missing.symbols(self.truth.cells) == 0
-        return there
+    def column(self, answer: ColumnAnswer, source: Source) -> ColumnEvidence:
+        cells, category, feature = self.truth.cells, source.category, source.value
+        # Others were filled in by the owner.
+        there = np.ones(len(cells), dtype=bool) if source.missing is None else source.missing.symbols(cells) == 0
+        arrays = {"": cells, **self.estimates}
+        unit, per_feature, names = "", 1.0, tuple[str, ...]()
+        if category is not None:
+            names = self._value_names(source, category)
+            values = {name: category.symbols(array)[there].astype(np.float64) for name, array in arrays.items()}
+        else:
+            values = {name: self._in_units(feature, array[there, feature]) for name, array in arrays.items()}
+            unit, per_feature = ("", float(abs(self.scales[feature])))
+            if not np.isfinite(per_feature):
+                unit, per_feature = "on its encoded scale", 1.0
+        truth = values.pop("")
+        return ColumnEvidence(answer, names, unit, truth, values, int((~there).sum()), per_feature)
+
+    def _in_units(self, feature: int, values: FloatArray) -> FloatArray:
+        scaled: FloatArray = self.offsets[feature] + self.scales[feature] * values
+        return scaled if np.isfinite(self.scales[feature]) else values
 
     def _value_names(self, source: Source, category: Category) -> tuple[str, ...]:
         """Name a category's values as who knows the column does."""
@@ -160,7 +151,7 @@ class _Reader:
             return (*named, "none of these") if category.is_open else tuple(named)
         if source.kind == "category" and named[0] != source.name:
             return (f"not {named[0]}", named[0])
-        values = self.units.of_values(source.value, category.values[:, 0])
+        values = self._in_units(source.value, category.values[:, 0])
         return tuple(number_words(float(value)) for value in values)
 
 
@@ -231,25 +222,24 @@ def cards_of(
 
 
 def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, done: Sequence[AttackFinding]) -> Card:
-    best = shown_verdict(column)
-    by_attack = _by_attack(column, done)
+    best, feature = shown_verdict(column), column.features[0]
+    # Categories have no single feature.
+    is_measured = column.kind not in ("category", "code")
+    measures = tuple((one.attack, one.columns[feature]) for one in done if is_measured and feature < len(one.columns))
+    card = Card(column, number, best.attack, by_attack=measures, level=best.level)
     if evidence is None:
-        return Card(column, number, best.attack, by_attack=by_attack, level=best.level)
+        return card
+    sessions = next((one.sessions for one in done if one.attack == best.attack), 1)
+    card = replace(card, absent=evidence.absent, sessions=sessions)
+    if not len(evidence.truth):
+        return card
     estimate, (errors, note) = evidence.estimates.get(best.attack), _errors(evidence, done)
-    return Card(
-        answer=column,
-        number=number,
-        attack=best.attack,
-        distribution=_distribution(evidence, estimate),
-        scatter=None if evidence.is_category or estimate is None else _scatter(evidence, estimate),
-        confusion=_confusion(evidence, estimate) if evidence.is_category and estimate is not None else None,
-        errors=errors,
-        errors_note=note,
-        by_attack=by_attack,
-        absent=evidence.absent,
-        level=best.level,
-        sessions=next((one.sessions for one in done if one.attack == best.attack), 1),
-    )
+    card = replace(card, distribution=_distribution(evidence, estimate), errors=errors, errors_note=note)
+    if estimate is None:
+        return card
+    if evidence.is_category:
+        return replace(card, confusion=_confusion(evidence, estimate))
+    return replace(card, scatter=_scatter(evidence, estimate))
 
 
 def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
@@ -258,22 +248,12 @@ def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
     return next((one for one in at_least if one.attack), at_least[0])
 
 
-def _by_attack(column: ColumnAnswer, done: Sequence[AttackFinding]) -> tuple[tuple[str, ColumnLeakage], ...]:
-    """List what each attack measured of the feature of a number or a date; categories have no single one."""
-    if column.kind in ("category", "code"):
-        return ()
-    feature = column.features[0]
-    return tuple((one.attack, one.columns[feature]) for one in done if feature < len(one.columns))
-
-
 def _values(evidence: ColumnEvidence) -> Values:
     return DAYS if evidence.is_date else NUMBERS
 
 
-def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Chart | None:
+def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Chart:
     title = "How it is distributed"
-    if not len(evidence.truth):
-        return None
     if not evidence.is_category:
         return histogram(title, evidence.unit, evidence.truth, estimate, values=_values(evidence))
     order = _most_frequent(evidence)
@@ -303,9 +283,7 @@ def _merged(values: FloatArray, order: Sequence[int]) -> IntArray:
     return np.array([places.get(int(value), len(order)) for value in values], dtype=np.int64)
 
 
-def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart | None:
-    if not len(evidence.truth):
-        return None
+def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart:
     sample = evidence.sample(POINTS)
     return scatter(
         "True against estimated",
@@ -317,9 +295,7 @@ def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart | None:
     )
 
 
-def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion | None:
-    if not len(evidence.truth):
-        return None
+def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion:
     order = _most_frequent(evidence)
     names = _merged_names(evidence, order)
     table = np.zeros((len(names), len(names)), dtype=np.int64)
@@ -335,7 +311,7 @@ def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Ch
         ((evidence.error(evidence.estimates[one.attack]), one) for one in done if one.attack in evidence.estimates),
         key=lambda pair: pair[0],
     )
-    if not len(evidence.truth) or not ranking:
+    if not ranking:
         return None, ""
     headline = evidence.answer.headline
     guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), ranking[-1][0]

@@ -1,36 +1,13 @@
 """What each party of a run received, counted: equations against unknowns, in training and with each prediction."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from plumbline.judge.summary import RunSummary
+from services.common.exposure import Exposure
 
 
-@dataclass(frozen=True)
-class LedgerRow:
-    """What one party received of one kind, counted.
-
-    Attributes:
-        party: who received it.
-        received: what, in words.
-        about: whose secret it is about.
-        equations: how many numbers it holds about each lot of unknowns.
-        unknowns: how many there are to find.
-        since: since when an attack is possible, in a sentence.
-        possible: whether it is within this session.
-    """
-
-    party: str
-    received: str
-    about: str
-    equations: int
-    unknowns: int
-    since: str
-    possible: bool
-
-
-def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
+def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[Exposure]:
     """Count what every party received, in training and with each prediction.
 
     Sessions in the clear are counted as they would be under Paillier: what the wire shows besides is a warning's.
@@ -41,16 +18,10 @@ def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[LedgerRow]:
     """
     agreement = summary.agreement
     disclosed = agreement.serving.discloses and not facts.get("request", {}).get("black_box", False)
-    return [
-        *(
-            LedgerRow(one.party, one.received, one.about, one.equations, one.unknowns, one.since, one.possible)
-            for one in agreement.plan.training.exposures(agreement)
-        ),
-        *_of_predictions(summary, disclosed=disclosed),
-    ]
+    return [*agreement.plan.training.exposures(agreement), *_of_predictions(summary, disclosed=disclosed)]
 
 
-def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerRow]:
+def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposure]:
     agreement, plan = summary.agreement, summary.agreement.plan
     active, *passive = agreement.parties
     unknowns = sum(party.feature_count for party in passive)
@@ -65,8 +36,9 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
     }[answers]
     parameters = "parameters as disclosed" if disclosed else "no parameters"
     how = "in the clear" if agreement.serving.tells_owners else "uniform by itself"
-    yield LedgerRow(
+    yield Exposure(
         party=active.name,
+        owner=passive[0].name if len(passive) == 1 else "",
         received=f"{answer} for each record{after}; {parameters}",
         about=f"{names}'s features of one record",
         equations=equations,
@@ -78,8 +50,9 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[LedgerR
         ),
         possible=disclosed,
     )
-    yield LedgerRow(
+    yield Exposure(
         party="coordinator",
+        owner="",
         received=f"each party's part of {parts}, {how}; no parameters",
         about=f"all parties' features of one record ({active.name} included)",
         equations=equations * len(agreement.parties),

@@ -8,37 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from attacks import LEVELS, Level
+from attacks import Level
 from plumbline.charts.axes import WHOLE, Axis
-from plumbline.charts.drawings import (
-    PERCENT,
-    Part,
-    Series,
-    lines,
-    loss_curve,
-    roc,
-    share_bar,
-    stacked,
-)
+from plumbline.charts.drawings import PERCENT, Part, Series, lines, loss_curve, roc, share_bar, stacked
 from plumbline.charts.marks import Chart
 from plumbline.judge import answer
-from plumbline.judge.answer import (
-    LEVEL_WORDS,
-    Answer,
-    ColumnAnswer,
-    distinct_levels,
-    own,
-)
+from plumbline.judge.answer import LEVEL_WORDS, Answer, distinct_levels
 from plumbline.judge.column_sets import HEADINGS, sentences
-from plumbline.judge.federation_part import FLOOR, HEADLINE, at
+from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, recommendation_words, recommended
 from plumbline.judge.first_screen import column_line
-from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.remedies import measures_of
-from plumbline.judge.summary import RunSummary, assumptions, calibration_words, expectations, seen_words
+from plumbline.judge.summary import RunSummary, assumptions, expectations
 from plumbline.judge.training import TrainingFinding
-from plumbline.judge.variant_results import headings_of, rows_of, then_how
-from plumbline.report.cards import ColumnEvidence, cards_of, knows_more, read_evidence
+from plumbline.judge.variant_results import then_how
+from plumbline.report import run_tables as tables
+from plumbline.report.cards import cards_of, evidence_of
 from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
 from plumbline.report.ledger import ledger
@@ -103,19 +88,16 @@ def ranked_levels(findings: Findings) -> list[RankedLevel]:
 
 def ranked_rows(answer: Answer, level: Level | None = None) -> tuple[RankedRow, ...]:
     """Write the columns as rows of a ranking of one level, or as they are ranked; numbers are those of their cards."""
-    rows = [ranked_row(one, answer.called(one.party), number, level) for number, one in enumerate(answer.columns, 1)]
+    rows = []
+    for number, column in enumerate(answer.columns, start=1):
+        line = column_line(column, answer.called(column.party), level)
+        part = at(column.levels, level or column.headline).part
+        share = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
+        bar = share_bar(f"{column.column}: {share}", part, "leak" if line.is_exposed else "harmless")
+        rows.append(RankedRow(line, number, bar))
     if level is not None:
         rows.sort(key=lambda row: 1.0 if row.line.part is None else -row.line.part)
     return tuple(rows)
-
-
-def ranked_row(column: ColumnAnswer, party: str, number: int, level: Level | None = None) -> RankedRow:
-    """Write a column as a row of a ranking; ``number``: of its card."""
-    line = column_line(column, party, level)
-    part = at(column.levels, level or column.headline).part
-    share = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
-    bar = share_bar(f"{column.column}: {share}", part, "leak" if line.is_exposed else "harmless")
-    return RankedRow(line, number, bar)
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -141,68 +123,6 @@ def labels_by_epoch(training: Sequence[TrainingFinding]) -> list[Chart]:
     titles = {"Labels told so far, by epoch": shares_told, "Of those told, right": right}
     across, upward = Axis(1, last, "epoch", WHOLE), Axis(0, 1, values=PERCENT)
     return [lines(title, series, across, upward, height=150) for title, series in titles.items() if series]
-
-
-@dataclass(frozen=True)
-class Strength:
-    """What one attack on predictions gave away.
-
-    Attributes:
-        finding: what it reconstructed.
-        parts: the federation's part of each column by this attack alone; None where there is nothing to give away.
-        exposed: number of columns of which it told more than chance.
-    """
-
-    finding: AttackFinding
-    parts: tuple[float | None, ...]
-    exposed: int
-
-    @property
-    def mean(self) -> float:
-        """Mean part over the columns that had something to give away."""
-        measured = [part for part in self.parts if part is not None]
-        return sum(measured) / len(measured) if measured else 0.0
-
-    @property
-    def largest(self) -> float:
-        """The largest part of any column."""
-        return max((part for part in self.parts if part is not None), default=0.0)
-
-    @property
-    def knows_more(self) -> bool:
-        """Whether it needs to know more beforehand than the headline's level allows."""
-        return knows_more(self.finding)
-
-
-def by_strength(
-    found: Sequence[AttackFinding],
-    columns: Sequence[ColumnAnswer],
-    evidence: Mapping[ColumnAnswer, ColumnEvidence],
-) -> list[Strength]:
-    """Sort the attacks that saw scores and ran, the strongest first; its parts are in the order of ``columns``."""
-    done = [one for one in found if one.mse is not None and one.sees_scores]
-    strengths = [
-        Strength(
-            one,
-            tuple(_part(one, column, evidence.get(column)) for column in columns),
-            sum(own(column.levels).is_exposed for column in one.columns if column.levels),
-        )
-        for one in done
-    ]
-    return sorted(strengths, key=lambda one: (-one.mean, one.finding.attack))
-
-
-def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence | None) -> float | None:
-    """Find the part of one column by one attack, at the headline's level or at its own where that is higher."""
-    if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
-        level = max(finding.level, HEADLINE, key=LEVELS.index)
-        e0 = at(column.levels, level).e0
-        return max(0.0, 1 - evidence.error(evidence.estimates[finding.attack]) / e0) if e0 >= FLOOR else None
-    feature = column.features[0]
-    if feature >= len(finding.columns) or not finding.columns[feature].levels:
-        return None
-    part = own(finding.columns[feature].levels).part
-    return None if part is None else part.mean
 
 
 # Curves that a chart can tell apart, and points of each.
@@ -282,9 +202,9 @@ def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folde
 
 def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> dict[str, Any]:
     summary, columns = findings.summary, findings.answer.columns
-    passive = [party.name for party in summary.parties[1:]]
     validated = [one for one in summary.epochs if math.isfinite(one.validation_loss)]
-    evidence = {one.answer: one for one in read_evidence(folder, columns, passive)}
+    evidence = evidence_of(findings)
+    strengths = tables.by_strength(findings.predictions.attacks, columns, evidence)
     return {
         "findings": findings,
         "summary": summary,
@@ -300,23 +220,20 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
         "not_run": sum(not one.was_run for one in findings.trials),
         "measures": measures_of(findings),
         "then_how": then_how(findings.variants),
-        "beside": rows_of(findings.variants) if findings.variants else [],
-        "beside_headings": headings_of(findings.variants),
         "cards": cards_of(columns, evidence, findings.predictions.attacks),
-        "strengths": by_strength(findings.predictions.attacks, columns, evidence),
+        "strengths": strengths,
+        "tables": tables,
         "curves": label_curves(folder, findings),
         "trade_off": trade_off(findings.what_if) if findings.what_if else None,
         "what_if_words": sentences(findings.what_if) if findings.what_if else [],
         "set_headings": HEADINGS,
         "ledger": ledger(summary, facts),
-        "columns_seen": {party.name: seen_words(party) for party in summary.parties},
         "loss_chart": loss_curve(
             [one.epoch + 1.0 for one in validated],
             [one.validation_loss for one in validated],
             len(summary.epochs),
             summary.kept_epoch + 1.0,
         ),
-        "calibration": calibration_words(summary),
         "stage_chart": _stage_chart(summary),
         "settings": summary.agreement.plan.terms,
         # What was asked for, without what was left as it is.
@@ -325,14 +242,12 @@ def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) ->
             for key, value in facts.get("request", {}).items()
             if value not in ("", None, False, [], (), {}, 0)
         },
-        "cipher": str(summary.agreement.plan.encryption),
-        "stages": STAGES,
         "expectations": expectations,
         "assumptions": assumptions,
         "words": answer,
         "light_words": LIGHT_WORDS,
         "glossary": GLOSSARY,
-        "several_parties": len(passive) > 1,
+        "several_parties": len(summary.parties) > 2,
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from plumbline.judge.predictions import HIGH, LOW, WITHHELD
 from plumbline.judge.summary import assumptions, expectations
+from plumbline.report import run_tables as tables
 from plumbline.report.html import template
 from plumbline.telling.numbers import percent
 from services.common.agreement import Agreement
@@ -19,7 +20,6 @@ from services.common.durable import write_durably
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import (
-    ChannelRecord,
     PartyRecord,
     PredictionAttackOutcome,
     TrainingAttackOutcome,
@@ -110,16 +110,6 @@ class PartyView:
         """The other parties' names."""
         return " and ".join(party.name for party in self.agreement.peers_of(self.party))
 
-    @property
-    def channels(self) -> tuple[ChannelRecord, ...]:
-        """What this party's answers in training have room for."""
-        return self.record.channels or ()
-
-    @property
-    def traffic(self) -> list[tuple[str, int]]:
-        """Bytes of each message of the calls that this party made, largest first."""
-        return sorted(self.record.bytes_by_message.items(), key=lambda one: -one[1])
-
 
 def read_party(folder: RunFolder) -> PartyView:
     """Read a party's own folder.
@@ -148,9 +138,8 @@ def read_party(folder: RunFolder) -> PartyView:
 
 def write_party_report(path: Path, view: PartyView) -> None:
     """Render what one party may know into one page."""
-    page = template("party_report.html").render(
-        view=view, record=view.record, plan=view.agreement.plan, expectations=expectations, assumptions=assumptions
-    )
+    words = {"tables": tables, "expectations": expectations, "assumptions": assumptions}
+    page = template("party_report.html").render(view=view, record=view.record, plan=view.agreement.plan, **words)
     write_durably(path, page.encode())
 
 

@@ -1,10 +1,10 @@
-"""What findings say as one document: a sentence, a matrix of lights, a line for each column.
+"""What findings say as one document: a sentence, a matrix of lights, a line for each column, tables.
 
 Whoever shows findings renders this: the console, pages, the annex and a notebook. It holds words and numbers, and
 computes neither; ``dataclasses.asdict`` makes JSON of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,6 +36,37 @@ class Cell:
 
 
 NOT_MEASURED = Cell("grey", "not measured")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words and lights, whoever draws them.
+
+    Attributes:
+        title: what it is of, in a few words.
+        caption: how it is read; empty where headings say it.
+        headings: one a column.
+        rows: as many cells each; the first names the row.
+        right: places of the columns of numbers, which stand flush right.
+        widths: of the columns on paper, in percent; empty for what they need.
+    """
+
+    title: str
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str | Cell, ...], ...]
+    right: Collection[int] = ()
+    widths: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, title: str, caption: str, headings: str, rows: Iterable[Iterable[object]], widths: tuple[int, ...] = ()
+    ) -> "Table":
+        """Make a table of headings with bars between them; one that begins with ``>`` is of numbers."""
+        names = [one.strip() for one in headings.split("|")]
+        right = tuple(place for place, one in enumerate(names) if one.startswith(">"))
+        cells = tuple(tuple(one if isinstance(one, Cell) else str(one) for one in row) for row in rows)
+        return cls(title, caption, tuple(one.removeprefix(">") for one in names), cells, right, widths)
 
 
 @dataclass(frozen=True)

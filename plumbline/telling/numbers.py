@@ -52,11 +52,6 @@ def share_words(share: Between, places: int = 0) -> str:
     return f"{percent(share.mean, places)} ({ends_words(share, places)})"
 
 
-def points_words(share: Between, places: int = 1) -> str:
-    """Write a difference of shares in points, with its interval: ``12.0 (8.0 to 16.0)``."""
-    return f"{hundredths(share.mean, places)} ({ends_words(share, places)})"
-
-
 def ends_words(share: Between, places: int = 0) -> str:
     """Write the ends of an interval, in percent: ``38 to 48``."""
     return f"{hundredths(share.low, places)} to {hundredths(share.high, places)}"

@@ -19,7 +19,6 @@ TEMPLATES = [path.read_text() for path in (ROOT / "plumbline/templates").rglob("
 SAME = {
     "best guess": "guessing",
     "guess": "guessing",
-    "95 % interval": "interval",
     "knows beforehand": "level",
     "known": "level",
     "columns exposed": "exposed",
@@ -55,10 +54,13 @@ PLAIN = set(_PLAIN.split("|"))
 def headings() -> set[str]:
     """Every heading of a table of a page that a template words, or that the product lists for one."""
     found = {*column_sets.HEADINGS, *before_sending.HEADINGS}
-    for text in TEMPLATES:
+    for text in (*TEMPLATES, (ROOT / "plumbline/report/run_tables.py").read_text()):
+        found |= {
+            words.removeprefix(">")
+            for row in re.findall(r'"(>?[A-Z][^"{}]*\|[^"{}]*)"', text)
+            for words in row.split("|")
+        }
         found |= set(re.findall(r'<th scope="col"[^>]*>([^<{]+)</th>', text))
-        for call in re.findall(r"\{\{ table\((.*)\) \}\}", text):
-            found |= set(re.findall(r'"((?:[^"\\])*)"', call.partition("[")[2].partition(", [[")[0])) - {"n"}
     return {words.lower() for words in found if not words.endswith(".")}
 
 

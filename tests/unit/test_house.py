@@ -77,11 +77,11 @@ TELLERS = (
         f"plumbline/judge/{name}.py"
         for name in ("answer", "first_screen", "glance", "residual_risk", "sentences", "session_sentences")
     ),
-    *(f"plumbline/report/{name}.py" for name in ("annex", "cards", "ledger", "page", "party_report")),
+    *(f"plumbline/report/{name}.py" for name in ("annex", "cards", "ledger", "page", "party_report", "run_tables")),
     *("plumbline/audit/console.py", "plumbline/notebook.py"),
     *("plumbline/received/received_annex.py", "plumbline/received/received_page.py"),
 )
-MOST_LINES_THAT_TELL = 2_650
+MOST_LINES_THAT_TELL = 2_520
 # Where shares become words.
 NUMBERS = "plumbline/telling/numbers.py"
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8

@@ -6,8 +6,10 @@
 function keyOf(row, column) {
   const cell = row.cells[column];
   const written = cell ? cell.dataset.value ?? cell.textContent.trim() : "";
-  const number = written === "" ? NaN : Number(written);
-  return Number.isNaN(number) ? written : number;
+  // "under 1 %" comes before "1 %", "over 99 %" after "99 %"; "1,234" is a number, and so is what has an interval.
+  const [, beside, digits] = /^(over |under )?([+-]?[\d,]*\.?\d+)(?![\w.])/.exec(written) ?? [];
+  if (digits === undefined) return written;
+  return Number(digits.replaceAll(",", "")) + (beside === undefined ? 0 : beside === "over " ? 1e-9 : -1e-9);
 }
 
 function compared(one, other) {

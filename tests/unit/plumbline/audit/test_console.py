@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,19 +10,15 @@ from rich.console import Console
 
 from plumbline.audit.console import (
     print_findings,
-    print_prediction_findings,
-    print_training_findings,
     print_verdict,
-    session_words,
 )
 from plumbline.audit.request import AuditRequest, Verbosity
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.predictions import AttackFinding
-from plumbline.judge.training import TrainingFinding
-from services.common.run_records import FAILED, NOT_APPLICABLE, ChannelRecord
+from services.common.run_records import FAILED, NOT_APPLICABLE
 from tests.harness.findings import SIZES, attack, column
-from tests.harness.findings import findings as made_findings
 from tests.harness.judged_runs import NAMES, Feature, add_label_attack, outcome, typed, write_run
+from tests.harness.reported import findings_of, made_run
 
 COUNT = 60
 LONG = "number of times that the client was contacted before \x1b[31m[bold]"
@@ -99,9 +96,13 @@ def test_what_cannot_apply_is_one_line_by_reason(findings: Findings) -> None:
     assert "Not applicable: ls, cls: needs the disclosed parameters" in text
 
 
-def test_milliseconds_and_bytes_are_for_who_asks(findings: Findings) -> None:
+def test_milliseconds_and_bytes_are_for_who_asks(tmp_path: Path) -> None:
+    findings = findings_of(made_run(tmp_path))
     assert not any("Bytes on the wire" in line for line in shown(findings, "normal"))
-    assert any("Bytes on the wire" in line for line in shown(findings, "verbose"))
+    lines = shown(findings, "verbose")
+    assert any("Bytes on the wire" in line for line in lines)
+    assert any("Milliseconds by stage" in line for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_quiet_is_the_sentence(findings: Findings) -> None:
@@ -121,38 +122,21 @@ def test_parties_are_called_by_their_tables_where_these_tell_them_apart() -> Non
     assert AuditRequest.of(data="wine").tables.titles == {}
 
 
-def printed(found: list[AttackFinding], training: list[TrainingFinding]) -> str:
-    text = io.StringIO()
-    console = Console(file=text, width=200)
-    print_prediction_findings(console, made_findings(*found))
-    print_training_findings(console, training)
-    return text.getvalue()
-
-
-def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number() -> None:
+def test_what_attacks_say_of_their_results_is_shown_and_what_is_not_scored_is_no_number(findings: Findings) -> None:
     noted = replace(attack("rcc1", column("a", 0.9)), notes=("3 of 10 records are certified to equal rcc2.",))
-    shown = printed([noted], [SIZES])
-    assert "rcc1: 3 of 10 records are certified" in shown
-    assert "residual_size by passive found residual sizes: solved steps: 7" in shown
-    assert "nan" not in shown
+    predictions = replace(findings.predictions, attacks=(noted,))
+    lines = shown(replace(findings, predictions=predictions, training=(SIZES,), folder=None), "verbose", 200)
+    assert "rcc1: 3 of 10 records are certified to equal rcc2." in lines
+    assert any("not scored: solved steps: 7" in line for line in lines)
+    begin = next(number for number, line in enumerate(lines) if line.startswith("Attacks on training"))
+    assert not any("nan" in line.split() for line in lines[begin : begin + 6])
 
 
-def test_an_attack_that_failed_is_not_said_to_be_inapplicable() -> None:
-    # Once: "Not applicable: gia failed with TypeError".
+def test_an_attack_that_failed_is_not_said_to_be_inapplicable(findings: Findings) -> None:
     failed = AttackFinding("gia", FAILED, "gia failed with TypeError: no", 10, 0.0)
     unable = AttackFinding("half_star", NOT_APPLICABLE, "half_star needs weights_passive", 10, 0.0)
-    assert printed([failed, unable], []).splitlines() == [
-        "gia: failed: failed with TypeError: no",
-        "half_star: not applicable: needs weights_passive",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("equations", "rows", "words"),
-    [(28, 127, "within 5 epochs"), (127, 127, ""), (200, 127, ""), (0, 127, "")],
-)
-def test_a_count_of_one_step_says_what_a_session_can_tell(equations: int, rows: int, words: str) -> None:
-    channel = ChannelRecord("active", "passive", rows, 1, 2048, 15, 63, 34, equations, 0, 0)
-    told = session_words(channel)
-    assert told.endswith(words)
-    assert bool(told) == bool(words)
+    predictions = replace(findings.predictions, attacks=(failed, unable))
+    lines = shown(replace(findings, predictions=predictions, folder=None), "verbose", 200)
+    told = [line.split() for line in lines]
+    assert ["gia", "failed", "gia", "failed", "with", "TypeError:", "no"] in told
+    assert ["half_star", "not", "applicable", "half_star", "needs", "weights_passive"] in told

@@ -3,13 +3,10 @@
 from dataclasses import replace
 
 from plumbline.judge.answer import (
-    category_name,
     distinct_levels,
     label_sentences,
-    more_words,
     part_words,
 )
-from plumbline.judge.evidence import CategoryVerdict
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
@@ -19,17 +16,6 @@ from tests.harness.findings import attack, column, findings, levels
 def test_what_has_no_part_says_why() -> None:
     assert part_words(LevelVerdict("nothing", "its mean", 1e-6, "ls", 0.0)) == "known anyway"
     assert part_words(LevelVerdict("nothing", "its mean", 0.1)) == "not measured"
-
-
-def test_being_right_more_often_is_told_in_points_and_being_right_less_often_as_none() -> None:
-    better = LevelVerdict("nothing", "mode", 0.5, "ls", 0.38, None, Interval(0.12, 0.08, 0.16))
-    assert more_words(better) == "12.0 (8.0 to 16.0)"
-    assert more_words(replace(better, removed=Interval(-0.1, -0.2, 0.1))) == "none"
-
-
-def test_a_group_is_called_by_its_first_and_last_column() -> None:
-    assert category_name(CategoryVerdict("a", ("red", "green", "blue"), 3, ())) == "red ... blue"
-    assert category_name(CategoryVerdict("a", ("red",), 2, ())) == "red"
 
 
 def test_only_levels_at_which_something_differs_have_a_column() -> None:

@@ -334,7 +334,7 @@ def test_what_became_a_code_or_nothing_is_said_and_never_green(tmp_path: Path) -
     assert (
         "If fintech joins with these 2 columns (2 more left out), bank can reconstruct none of them" in found.sentence
     )
-    assert "Not measured as a number, but as a code: limit." in found.sentence
+    assert "Not measured as a number, but as a code: 1 (limit)." in found.sentence
     lights = {one.column: one.light for one in found.columns}
     assert lights == {"age": "green", "limit": "grey"}
     assert found.parties[1].light == "grey"

@@ -38,9 +38,9 @@ def words_of(annex: Annex) -> Iterator[str]:
     yield from (annex.title, annex.subtitle, annex.verdict)
     for section in (*annex.pages[0], *annex.pages[1]):
         yield from (section.title, *section.paragraphs, *section.points, *section.choices)
-        if section.grid:
-            yield from section.grid.headings
-            yield from (cell for row in section.grid.rows for cell in row.cells)
+        if section.table:
+            yield from section.table.headings
+            yield from (cell.words if isinstance(cell, Cell) else cell for row in section.table.rows for cell in row)
         yield section.note
     yield from annex.signatures
 
@@ -119,12 +119,12 @@ def test_persons_have_the_light_of_the_matrix(
 def test_longer_lists_are_cut_and_say_how_much_is_left_out(tmp_path: Path) -> None:
     columns = [MadeColumn(f"column {number}") for number in range(9)]
     annex = annex_of_run(made_run(tmp_path, columns), 3)
-    matrix, grid = (section.grid for section in annex.pages[0][4:])
+    matrix, table = (section.table for section in annex.pages[0][4:])
     assert matrix is not None
-    assert [row.cells[0] for row in matrix.rows] == ["columns", "labels", "persons"]
-    assert grid is not None
-    assert len(grid.rows) == 4
-    assert grid.rows[-1].cells[0] == "and 6 more"
+    assert [name for name, *_ in matrix.rows] == ["columns", "labels", "persons"]
+    assert table is not None
+    assert len(table.rows) == 4
+    assert table.rows[-1][0] == "and 6 more"
 
 
 @needs_annex

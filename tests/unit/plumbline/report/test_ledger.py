@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from plumbline.judge.summary import read_summary
-from plumbline.report.ledger import LedgerRow, ledger
+from plumbline.report.ledger import ledger
 from services.common.agreement import Agreement, TrainingPlan
+from services.common.exposure import Exposure
 from services.protocols.hu.guard import channels_of
 from tests.harness.agreements import UNPACKED, agreed, letting_all_open, trained_on, with_truncation
 from tests.harness.reported import made_run
@@ -21,13 +22,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_run(tmp_path_factory.mktemp("run")).path
 
 
-def rows_of(folder: Path, agreement: Agreement, facts: dict[str, Any] = DISCLOSED) -> list[LedgerRow]:
+def rows_of(folder: Path, agreement: Agreement, facts: dict[str, Any] = DISCLOSED) -> list[Exposure]:
     from services.common.run_folder import RunFolder
 
     return ledger(replace(read_summary(RunFolder(folder), "r"), agreement=agreement), facts)
 
 
-def training_row(rows: list[LedgerRow], party: str) -> LedgerRow:
+def training_row(rows: list[Exposure], party: str) -> Exposure:
     return next(one for one in rows if one.party == party and "training step" in one.received)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from plumbline.judge.measures import Interval
 from plumbline.telling import numbers
-from plumbline.telling.numbers import hundredths, percent, points_words, seconds, share_words, span_words
+from plumbline.telling.numbers import hundredths, percent, seconds, share_words, span_words
 
 
 @settings(max_examples=20)
@@ -33,7 +33,7 @@ def test_what_is_at_an_edge(share: float | None, words: str) -> None:
 def test_an_interval_begins_with_the_share_as_it_is_said_without_one() -> None:
     share = Interval(0.997, 0.98, 1.0)
     assert share_words(share) == f"{percent(0.997)} (98 to 100)" == "over 99 % (98 to 100)"
-    assert points_words(Interval(0.12, -0.0001, 0.16)) == "12.0 (0.0 to 16.0)"
+    assert share_words(Interval(0.12, -0.0001, 0.16), 1) == "12.0 % (0.0 to 16.0)"
     assert hundredths(-0.0004, 1) == "0.0"
 
 

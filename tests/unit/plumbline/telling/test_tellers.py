@@ -22,7 +22,7 @@ from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.training import TrainingFinding
 from plumbline.notebook import ShownFindings
-from plumbline.report.annex import columns_grid
+from plumbline.report.annex import columns_table
 from plumbline.report.html import environment
 from plumbline.report.page import ranked_rows
 from plumbline.telling.document import LIGHT_WORDS, Cell, ColumnLine, Glance, Light
@@ -117,8 +117,8 @@ def test_every_teller_says_the_same_number_of_the_same_column(made: Made) -> Non
     assert document == document_of(made.answer, made.glance)
     console, notebook = " ".join(on_console(made).split()), words_of(made._repr_html_())
     page = words_of(on_page(made))
-    grid = columns_grid(made.answer.columns, 10)
-    for line, row, verdict in zip(document.columns, grid.rows, made.answer.columns, strict=True):
+    table = columns_table(made.answer.columns, 10)
+    for line, row, verdict in zip(document.columns, table.rows, made.answer.columns, strict=True):
         part = verdict.levels[LEVELS.index(HEADLINE)].part
         assert line.share == (line.without if part is None else percent(part.mean))
         # The console ranks on a line of its own, after the sentences.
@@ -127,9 +127,8 @@ def test_every_teller_says_the_same_number_of_the_same_column(made: Made) -> Non
             assert all(words in about for words in said(line)), (teller, said(line))
         for teller in (console, notebook):
             assert line.interval in line_about(line.column, teller.split("part (95 %)")[1])
-        assert row.cells[2:4] == (LIGHT_WORDS[line.light], line.guess)
-        assert row.cells[4] == (line.attack or "not measured")
-        assert row.light == line.light
+        assert row[2:4] == (Cell(line.light, LIGHT_WORDS[line.light]), line.guess)
+        assert row[4] == (line.attack or "not measured")
 
 
 @settings(max_examples=12, deadline=None)

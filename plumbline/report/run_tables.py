@@ -1,0 +1,321 @@
+"""The tables of a run, which the page and the console draw: what attacks found, what it cost, what was agreed."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from attacks import LEVELS
+from plumbline.judge.answer import LABEL_LEVEL_WORDS, Answer, ColumnAnswer, own, part_words
+from plumbline.judge.federation_part import FLOOR, HEADLINE, at
+from plumbline.judge.findings import Findings
+from plumbline.judge.measures import Interval
+from plumbline.judge.persons import PersonFindings
+from plumbline.judge.predictions import AttackFinding
+from plumbline.judge.summary import RunSummary, calibration_words, seen_words
+from plumbline.judge.variant_results import headings_of, rows_of
+from plumbline.report.cards import ColumnEvidence, knows_more
+from plumbline.telling.document import Table
+from plumbline.telling.numbers import percent, seconds
+from services.common.run_records import STAGES, ChannelRecord
+
+# Epochs whose answers a row shows.
+_MOST_EPOCHS = 8
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What one attack on predictions gave away.
+
+    Attributes:
+        finding: what it reconstructed.
+        parts: the federation's part of each column by this attack alone; None where there is nothing to give away.
+    """
+
+    finding: AttackFinding
+    parts: tuple[float | None, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean part over the columns that had something to give away."""
+        measured = [part for part in self.parts if part is not None]
+        return sum(measured) / len(measured) if measured else 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest part of any column."""
+        return max((part for part in self.parts if part is not None), default=0.0)
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether it needs to know more beforehand than the headline's level allows."""
+        return knows_more(self.finding)
+
+
+def by_strength(
+    found: Sequence[AttackFinding], columns: Sequence[ColumnAnswer], evidence: Mapping[ColumnAnswer, ColumnEvidence]
+) -> list[Strength]:
+    """Sort the attacks that saw scores and ran, the strongest first; its parts are in the order of ``columns``."""
+    strengths = [
+        Strength(one, tuple(_part(one, column, evidence.get(column)) for column in columns))
+        for one in found
+        if one.mse is not None and one.sees_scores
+    ]
+    return sorted(strengths, key=lambda one: (-one.mean, one.finding.attack))
+
+
+def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence | None) -> float | None:
+    """Find the part of one column by one attack, at the headline's level or at its own where that is higher."""
+    if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
+        level = max(finding.level, HEADLINE, key=LEVELS.index)
+        e0 = at(column.levels, level).e0
+        return max(0.0, 1 - evidence.error(evidence.estimates[finding.attack]) / e0) if e0 >= FLOOR else None
+    feature = column.features[0]
+    if feature >= len(finding.columns) or not finding.columns[feature].levels:
+        return None
+    part = own(finding.columns[feature].levels).part
+    return None if part is None else part.mean
+
+
+# -- what attacks found ------------------------------------------------------------------------------------------------
+
+
+def attacks_table(strengths: Iterable[Strength]) -> Table:
+    """List attacks on predictions that ran, the strongest first."""
+    return Table.of(
+        "Attacks on predictions",
+        f"Shares at level {HEADLINE}, or at the attack's own where that is higher. Labels kept: records that an "
+        "independent classifier labels alike before and after reconstruction.",
+        "Attack|Knows beforehand|>Mean share|>Largest share|>Squared error|>Labels kept|>Covered|>Seconds",
+        (
+            (
+                f"{one.attack} after {one.sessions} sessions" if one.sessions > 1 else one.attack,
+                one.level,
+                *map(percent, (strength.mean, strength.largest)),
+                _error(one.mse),
+                percent(one.accuracy),
+                "" if one.coverage is None else percent(one.coverage),
+                f"{one.seconds:.2f}",
+            )
+            for strength in strengths
+            for one in (strength.finding,)
+        ),
+    )
+
+
+def baselines_table(findings: Findings) -> Table:
+    """List guesses that see no score, the best first."""
+    return Table.of(
+        "Baselines",
+        "What could be guessed anyway: attacks are measured against these, and none of them is a leak.",
+        "Guess|Knows beforehand|>Squared error",
+        (
+            (one.name, one.level, _error(one.mse))
+            for one in sorted(findings.predictions.baselines, key=lambda one: one.mse.mean)
+        ),
+    )
+
+
+def absent_table(findings: Findings) -> Table:
+    """List attacks that gave no result, and why."""
+    return Table.of(
+        "Attacks that did not run",
+        "An attack that failed, or did not apply, says nothing about safety.",
+        "Attack|What became of it|Because",
+        (
+            *((one.attack, one.status, one.reason) for one in findings.predictions.attacks if one.mse is None),
+            *(
+                (f"{one.attack} by {findings.answer.called(one.party)}", "not done", one.reason)
+                for one in findings.training
+                if not one.kind
+            ),
+        ),
+    )
+
+
+def training_table(findings: Findings) -> Table:
+    """List what attacks on training found."""
+    return Table.of(
+        "Attacks on training",
+        "Labels; single features up to their sign; features read exactly; parts of scores. Right: of what was "
+        "attacked; answered: of the same, right or not.",
+        "Attack|By|Of|>Right|>Answered|Right by epoch|Note",
+        (
+            (
+                *(one.attack, findings.answer.called(one.party), one.kind),
+                *(map(_places, (one.success, one.resolved)) if one.is_scored else ("", "")),
+                ", ".join(map(percent, one.by_epoch[:_MOST_EPOCHS])) + " ..." * (len(one.by_epoch) > _MOST_EPOCHS),
+                one.reason if one.is_scored else f"not scored: {one.facts} {one.reason}",
+            )
+            for one in findings.training
+            if one.kind
+        ),
+    )
+
+
+def labels_table(findings: Findings) -> Table:
+    """List, level by level, how often labels are wrong by guessing and with each attack."""
+    levels = "; ".join(f"{level} ({known})" for level, known in LABEL_LEVEL_WORDS.items())
+    return Table.of(
+        "Labels against guessing",
+        "How often labels are wrong: guessed without the federation, and with what it told. What a party knows "
+        f"beforehand: {levels}. Labels that an attack leaves open are guessed.",
+        "Attack|By|Knows beforehand|Best guess|>Wrong|>Wrong with the attack|>Federation's part",
+        (
+            (
+                *(attack.attack, findings.answer.called(attack.party), one.level, one.baseline),
+                *map(_places, (one.e0, one.error)),
+                part_words(one),
+            )
+            for attack in findings.training
+            for one in attack.levels
+            if one.level in LABEL_LEVEL_WORDS
+        ),
+    )
+
+
+def persons_table(persons: PersonFindings, control: str = "") -> Table:
+    """List what is told of persons; ``control``: what that is, where no text above it says so."""
+    return Table.of(
+        "What it tells of persons",
+        f"Who learns what of persons, with 95 % intervals{control}.",
+        "Question|Who would learn it|What it learns",
+        ((one.name, one.adversary, one.words) for one in persons.rows),
+    )
+
+
+def variants_table(findings: Findings) -> Table:
+    """Put variants side by side: what each gave away and cost."""
+    return Table.of(
+        "Variants side by side",
+        "The same tables, split and seeds, each in a federation of its own. Attacks: what they have right; estimates: "
+        "how much of a guess's error they take off.",
+        "|".join(("What", *headings_of(findings.variants))),
+        rows_of(findings.variants) if findings.variants else (),
+    )
+
+
+# -- the run -----------------------------------------------------------------------------------------------------------
+
+
+def facts_of(summary: RunSummary, elapsed: float) -> list[tuple[str, str, str]]:
+    """List what is asked of a run first: a name, a figure, and what is to be known of it."""
+    return [
+        ("Test accuracy", percent(summary.accuracy, 1), f"largest class {percent(summary.majority, 1)}"),
+        area_fact(summary.area_words, summary.test_rows),
+        ("Records in common", f"{summary.aligned_rows:,}", f"of {len(summary.parties)} parties"),
+        ("Whole run", seconds(elapsed), f"{summary.total_bytes / 1e6:.1f} MB on the wire"),
+    ]
+
+
+def area_fact(words: str, tested: int) -> tuple[str, str, str]:
+    """Say an area under the ROC curve of so many test records: a name, the figure, and what carries it."""
+    area, _, carried = words.partition(" ")
+    return "Test AUC", area, f"{carried} of {tested:,}" if carried else f"{tested:,}"
+
+
+def run_table(summary: RunSummary, elapsed: float) -> Table:
+    """Say what is asked of a run first, and how long it was trained."""
+    trained = f"{len(summary.epochs)} epochs, {summary.steps} steps of {summary.agreement.plan.batch_size} records"
+    training = f"{trained}, {summary.epoch_seconds:.1f} s per epoch" if summary.epochs else "none: an installed model"
+    facts = [(name, f"{figure}; {words}") for name, figure, words in facts_of(summary, elapsed)]
+    return Table.of("The run", "", "What|Value", [*facts, ("Training", training)])
+
+
+def defences_table(findings: Findings) -> Table:
+    """List what was applied."""
+    applied = findings.summary.defences.items()
+    rows = ((findings.answer.called(where), ", ".join(names)) for where, names in applied)
+    return Table.of("Defences applied", "Applied in this run, in this order.", "Where|Defences", rows)
+
+
+def protection_table(summary: RunSummary, answer: Answer) -> Table:
+    """Say what protects the messages, and what each party sees of the others' columns."""
+    plan, serving = summary.agreement.plan, summary.agreement.serving
+    is_tls = summary.transport == "mtls"
+    shared = ", on shared weights: who decrypts keeps what it reads" if plan.protocol == "shared" else ""
+    scores = (
+        "partial scores reach the coordinator in the clear"
+        if serving.tells_owners
+        else "each party's part is uniform by itself, and the coordinator reads their sum alone"
+    )
+    reached = "reached leaves" if plan.family.spec.answers == "leaves" else "confidence scores"
+    calibration = calibration_words(summary)
+    return Table.of(
+        "Protection",
+        "What protects the messages.",
+        "What|How",
+        (
+            ("Alignment", "private set intersection: nobody learns ids that others don't have"),
+            (
+                "Transport",
+                "mTLS, one certificate per role, every call checked against the caller's role"
+                if is_tls
+                else "INSECURE: no TLS",
+            ),
+            ("Training", f"{plan.encryption}{shared}" if plan.family.spec.trains else "none: an installed model"),
+            *([("Calibration", calibration)] if calibration else []),
+            *((f"Columns of {answer.called(one.name)}", seen_words(one)) for one in summary.parties),
+            *(
+                (f"Answers of {answer.called(one.key_holder)}", _channel(one, summary, answer))
+                for one in summary.channels
+            ),
+            ("Scores", f"{scores}; {reached} reach the active party only"),
+        ),
+    )
+
+
+def _channel(channel: ChannelRecord, summary: RunSummary, answer: Answer) -> str:
+    """Say how many equations one decryption channel has room for, and whether its answers are cut."""
+    is_cut = summary.agreement.party(channel.key_holder).truncates_answers
+    peer = answer.called(channel.peer)
+    return (
+        f"{'cut to their honest width' if is_cut else 'INSECURE: whole (truncate_answers=false)'}; "
+        f"{channel.spare_bits:,} bits are spare towards {peer}, which can fit {channel.equations:,} equations about "
+        f"{channel.rows:,} residuals{session_words(channel)}"
+    )
+
+
+def session_words(channel: ChannelRecord) -> str:
+    """Say after how many epochs a peer that sends other messages can have been told a residual of each record."""
+    if not 0 < channel.equations < channel.rows:
+        return ""
+    epochs = math.ceil(channel.rows / channel.equations)
+    return f"; one that sends other messages than the protocol's can ask for each record's within {epochs} epochs"
+
+
+def stages_table(summary: RunSummary, answer: Answer) -> Table:
+    """List how long each stage of a training step takes."""
+    return Table.of(
+        "Time of each training step",
+        f"Milliseconds by stage, mean over {summary.steps} steps in {len(summary.epochs)} epochs. Decrypt is the round "
+        "trip to the key holder; wait is for another party's message. Pace: the last quarter's median over the "
+        "first's.",
+        "|".join(("Party", *(f">{one}" for one in STAGES), ">Total|>Pace|>Peak memory")),
+        (
+            (
+                answer.called(one.name),
+                *(f"{1e3 * count:.1f}" for count in (*(one.seconds[stage] for stage in STAGES), one.total)),
+                *(f"{one.pace:.2f}", f"{one.peak_memory_bytes / 1e6:.0f} MB"),
+            )
+            for one in summary.timings
+        ),
+    )
+
+
+def traffic_table(bytes_by_message: Mapping[str, int], caption: str = "") -> Table:
+    """List the bytes of each message, the largest first."""
+    total = f"{sum(bytes_by_message.values()):,} in all"
+    caption = (
+        caption
+        or f"Bytes of each message over the whole run, both directions, as serialised: {total}, before TLS framing."
+    )
+    rows = sorted(bytes_by_message.items(), key=lambda one: -one[1])
+    return Table.of("Bytes on the wire", caption, "Call: message|>Bytes", ((name, f"{size:,}") for name, size in rows))
+
+
+def _error(error: Interval | None) -> str:
+    return "" if error is None else f"{error.mean:.4f} ({error.low:.4f} to {error.high:.4f})"
+
+
+def _places(share: float | None) -> str:
+    return percent(share, 1)
