@@ -1,22 +1,27 @@
 """Runs the cells of a sweep: those that aren't in the store yet, on all cores or on a cluster."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, plain
-from plumbline.cells.job_queue import JobQueue, Pace, kind_of
-from plumbline.cells.jobs import forget
-from plumbline.cells.keys import canonical, data_of, digest_of_data, key_of, shared_of, versions_of
+from plumbline.cells.jobs import Job, Result, SharedThing, forget
+from plumbline.cells.keys import canonical, data_of, digest_of_data, key_of, key_of_model, shared_of, versions_of
+from plumbline.cells.measuring import data_and_seed, load_table
 from plumbline.cells.outcomes import Outcome
-from plumbline.cells.shared import SharedThings
-from plumbline.cells.store import ResultStore, open_store
-from plumbline.cells.sweep_workers import Workers, local_workers
+from plumbline.cells.pace import Pace
+from plumbline.cells.store import ResultStore, open_store, read_model, write_model
+from plumbline.cells.workers import cluster_workers, local_workers
 from plumbline.simulation.rounds import Done, unwatched
+from plumbline.simulation.scaled_tables import ScaledTable
+from vfl.data import DatasetError
+
+_MOST_CELLS = 64
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,13 @@ def run_cells(cells: Sequence[Cell], options: SweepOptions) -> pd.DataFrame:
         for key, cell in zip(keys, cells, strict=True):
             if key in stored:
                 pace.knows(kind_of(cell), stored[key].elapsed)
-        try:
-            for outcomes in _Sweep(missing, options, store, pace).outcomes():
-                outcomes_by_key |= outcomes
-        finally:
-            forget()
+        if missing:
+            sweep = _Sweep(missing, options, store, pace)
+            try:
+                sweep.run()
+            finally:
+                forget()
+            outcomes_by_key |= sweep.outcomes
     options.done(1.0)
     table = pd.DataFrame(
         [description(cell) | outcomes_by_key[key].columns for key, cell in zip(keys, cells, strict=True)]
@@ -77,65 +84,102 @@ def _opened(folder: Path | None) -> AbstractContextManager[ResultStore | None]:
     return nullcontext() if folder is None else open_store(folder)
 
 
-@contextmanager
-def _workers_of(count: int | None, dask: str | None) -> Iterator[Workers]:
-    """Gathers those who compute: processes of this machine, or a Dask cluster by its scheduler's address."""
-    if dask is None:
-        yield local_workers(count)
-        return
-    from plumbline.cells.cluster import cluster_workers  # needs the extra dask
-
-    with cluster_workers(dask) as workers:
-        yield workers
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Sweep:
-    """One run over missing cells."""
+    """One run over missing cells; ``outcomes`` has those that are measured."""
 
     missing: Mapping[str, Cell]
     options: SweepOptions
     store: ResultStore | None
     pace: Pace
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _tables: dict[tuple[DataChoice, int], ScaledTable] = field(default_factory=dict)
 
-    def outcomes(self) -> Iterator[dict[str, Outcome]]:
+    def run(self) -> None:
         """Measure, keep, and tell what was kept."""
-        if not self.missing:
-            return
-        shared = SharedThings(self.options.store, self.options.data_dir)
         self.pace.plan(kind_of(cell) for cell in self.missing.values())
-        with _workers_of(self.options.workers, self.options.dask) as workers:
-            failures = dict[str, Outcome]()
-            for key, cell in self.missing.items():
-                if failure := shared.load(shared_of(cell)):
-                    failures[key] = failure
-            trainings = shared.trainings()
-            self.pace.plan("training" for _ in trainings)
-            for job, result in workers.results(iter(trainings), shared.tables):
-                shared.learn(job, result)
-                self._tell("training", result.outcomes[0])
-            failures |= {key: one for key, cell in self.missing.items() if (one := shared.failure(shared_of(cell)))}
-            if failures:
-                yield self._kept(failures)
-            yield from self._measured(workers, shared, {k: c for k, c in self.missing.items() if k not in failures})
+        dask, count = self.options.dask, self.options.workers
+        with local_workers(count) if dask is None else cluster_workers(dask) as workers:
+            jobs = deque(job for cells in _by_share(self.missing) for job in self._prepared(cells, workers.most))
+            self.pace.plan("training" for job in jobs if job.trains)
+            for job, result in workers.results(jobs):
+                jobs.extendleft(reversed(self._followed(job, result, workers.most)))
 
-    def _measured(
-        self, workers: Workers, shared: SharedThings, cells: Mapping[str, Cell]
-    ) -> Iterator[dict[str, Outcome]]:
-        queue = JobQueue(cells, self.pace, shared.job)
-        for job, result in workers.results(iter(queue), [*shared.tables, *shared.parameters]):
-            yield self._kept(dict(zip(job.keys, result.outcomes, strict=True)))
+    def _prepared(self, cells: Mapping[str, Cell], most: int) -> list[Job]:
+        """Load what cells share; those whose data set or model can't be had have failed.
 
-    def _kept(self, outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
+        Raises:
+            DatasetError: when raw files are missing or damaged.
+        """
+        on, data_dir = shared_of(next(iter(cells.values()))), self.options.data_dir
+        if on is None:
+            return _parts(Job(SharedThing(""), cells), most)
+        try:
+            wanted = data_and_seed(on)
+            if wanted not in self._tables:
+                self._tables[wanted] = load_table(*wanted, data_dir)
+        except DatasetError:
+            raise
+        except Exception as error:
+            self._keep(dict.fromkeys(cells, Outcome("failed", f"{type(error).__name__}: {error}")))
+            return []
+        key = canonical(plain(on))
+        if isinstance(on, ModelChoice):
+            key = key_of_model(on, digest_of_data(on.data, data_dir))
+        kept = read_model(self.store.folder, key) if self.store and isinstance(on, ModelChoice) else None
+        job = Job(SharedThing(key, on, self._tables[wanted], kept), cells)
+        return [job] if job.trains else _parts(job, most)
+
+    def _followed(self, job: Job, result: Result, most: int) -> list[Job]:
+        """Keep what a job computed; what comes after it."""
+        if not job.trains:
+            # Fewer than its cells where its time was over.
+            self._keep(dict(zip(job.cells, result.outcomes, strict=False)))
+            return job.rest(len(result.outcomes))
+        self._tell("training", result.outcomes[0])
+        if result.parameters is None:
+            self._keep(dict.fromkeys(job.cells, result.outcomes[0]))
+            return []
+        if self.store:
+            write_model(self.store.folder, job.shared.key, result.parameters)
+        return _parts(replace(job, shared=replace(job.shared, parameters=result.parameters)), most)
+
+    def _keep(self, outcomes: dict[str, Outcome]) -> None:
         if self.store:
             self.store.append(_row(key, self.missing[key], outcome) for key, outcome in outcomes.items())
+        self.outcomes |= outcomes
         for key, outcome in outcomes.items():
             self._tell(kind_of(self.missing[key]), outcome)
-        return outcomes
 
-    def _tell(self, kind: Any, outcome: Outcome) -> None:
+    def _tell(self, kind: Hashable, outcome: Outcome) -> None:
         self.pace.took(kind, outcome.elapsed)
         self.options.done(self.pace.share)
+
+
+def _by_share(cells: Mapping[str, Cell]) -> list[dict[str, Cell]]:
+    """Gather cells by what they share, in it by window, both as they first appear."""
+    shares: dict[str, dict[tuple[int, ...], dict[str, Cell]]] = {}
+    for key, cell in cells.items():
+        window = cell.passive if isinstance(cell, AttackCell) else ()
+        shares.setdefault(canonical(plain(shared_of(cell))), {}).setdefault(window, {})[key] = cell
+    return [{key: cell for part in windows.values() for key, cell in part.items()} for windows in shares.values()]
+
+
+def _parts(job: Job, most: int) -> list[Job]:
+    """Divide a job among those who compute."""
+    cells = list(job.cells.items())
+    size = min(_MOST_CELLS, max(1, len(cells) // most))
+    return [replace(job, cells=dict(cells[start : start + size])) for start in range(0, len(cells), size)]
+
+
+def kind_of(cell: Cell) -> Hashable:
+    """Name what cells have in common that take about as long: attack or function, data set, access, records."""
+    data = data_of(cell)
+    name = data.name if data else ""
+    if isinstance(cell, AttackCell):
+        defences = tuple(choice.name for choice in cell.defences)
+        return cell.attack.words, name, cell.model.kind, cell.access, cell.records, defences
+    return cell.function, name
 
 
 def _row(key: str, cell: Cell, outcome: Outcome) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Measures cells where a job of a sweep runs: in this process, in one beside it, or on a cluster's worker.
 
-A job has one thread of linear algebra, and models are used as they are read from their packed parameters. So numbers
-don't depend on how many workers there are, where they run, or whether a model was trained just now.
+A job has one thread of linear algebra, and models are used as they are read from their parameters. So numbers don't
+depend on how many workers there are, where they run, or whether a model was trained just now.
 """
 
 import logging
@@ -9,10 +9,10 @@ import os
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from joblib import parallel_config
@@ -20,8 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from plumbline.cells.cells import Cell, ModelChoice
 from plumbline.cells.measuring import NotApplicable, Shared, measure, train_model
+from plumbline.cells.model_parameters import KeptTrainer, Parameters, parameters_of
 from plumbline.cells.outcomes import Outcome, done
-from plumbline.cells.packed_arrays import Content, KeptTrainer, pack, parameters_of, unpack, unpack_table
+from plumbline.simulation.scaled_tables import ScaledTable
 
 # Libraries that are loaded while a job runs read these.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -29,29 +30,57 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _TALKING = ("attacks", "defences")
 # What the extra `lab` brings.
 _LAB = ("cvxpy", "opacus", "flint", "torch")
+# What a job has measured by then is kept, and the rest of it goes to whoever is free.
+_SECONDS_OF_A_JOB = 1.5
 _MOST_KEPT = 6
-_kept: OrderedDict[str, Any] = OrderedDict()
 # Limits on threads are the process's: a worker with several slots does one job at a time.
 _at_work = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a job computes.
+class SharedThing:
+    """What cells are measured on.
 
     Attributes:
-        on: the model or data set that its cells share; None for none.
-        cells: what is measured. None of them: the model is trained.
-        table: key of the data set's arrays; empty for none.
-        model: key of the trained model.
-        versions: of what its numbers depend on, by name, for a worker elsewhere to compare.
+        key: the same for the same content.
+        on: the model or data set; None for none.
+        table: the data set, or the model's.
+        parameters: of the model; None until it is trained.
     """
 
-    on: Shared | None
-    cells: tuple[Cell, ...]
-    table: str = ""
-    model: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    key: str
+    on: Shared | None = field(default=None, compare=False)
+    table: ScaledTable | None = field(default=None, compare=False)
+    parameters: Parameters | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What one worker computes at a time.
+
+    Attributes:
+        shared: what its cells share.
+        cells: what is measured, by their keys; while their model isn't trained, that is done instead.
+    """
+
+    shared: SharedThing
+    cells: Mapping[str, Cell]
+
+    @property
+    def trains(self) -> bool:
+        """Whether it trains the model."""
+        return isinstance(self.shared.on, ModelChoice) and self.shared.parameters is None
+
+    def rest(self, count: int) -> "list[Job]":
+        """Halve what is left when so many of its cells are measured."""
+        left = list(self.cells.items())[count:]
+        middle = (len(left) + 1) // 2
+        return [replace(self, cells=dict(part)) for part in (left[:middle], left[middle:]) if part]
+
+    @property
+    def singles(self) -> "list[Job]":
+        """A job for each cell, so that one that kills its worker takes no other with it; itself where it trains."""
+        return [self] if self.trains else [replace(self, cells={key: cell}) for key, cell in self.cells.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +88,16 @@ class Result:
     """What a job computed.
 
     Attributes:
-        outcomes: of the cells in their order; of a training, a single one.
-        parameters: of a training that was done, packed.
+        outcomes: of its first cells, those that its time sufficed for; of a training, a single one.
+        parameters: of a training that was done.
     """
 
     outcomes: tuple[Outcome, ...]
-    parameters: Content | None = None
+    parameters: Parameters | None = None
 
 
-def run_task(task: Task, table: Content | None, parameters: Content | None) -> Result:
-    """Compute a job; what goes wrong in a cell is its outcome.
-
-    Args:
-        task: what is computed.
-        table: the packed data set, where the task has one.
-        parameters: what training found, packed, where cells are on a model.
-    """
+def run_job(job: Job) -> Result:
+    """Compute a job; what goes wrong in a cell is its outcome."""
     # Standard output has the results, as JSON perhaps: what a plugin prints goes where messages go.
     with (
         _at_work,
@@ -83,41 +106,46 @@ def run_task(task: Task, table: Content | None, parameters: Content | None) -> R
         _one_thread(),
         parallel_config(backend="sequential"),
     ):
-        if not task.cells:
-            return _trained(task, table)
-        shared: list[Any] = []
-        failure = _tried(lambda: shared.append(_shared(task, table, parameters)))
-        if failure.status != "done":
-            return Result((failure,) * len(task.cells))
-        return Result(tuple(_measured(cell, shared[0]) for cell in task.cells))
+        return _trained(job.shared) if job.trains else Result(tuple(_measured(job)))
 
 
 def forget() -> None:
     """Drop what this process keeps of data and models for the next job."""
-    _kept.clear()
+    _made.cache_clear()
 
 
-def _trained(task: Task, table: Content | None) -> Result:
-    parameters: list[Content] = []
+def _measured(job: Job) -> Iterator[Outcome]:
+    end = time.monotonic() + _SECONDS_OF_A_JOB
+    for cell in job.cells.values():
+        yield _tried(lambda cell=cell: measure(cell, _made(job.shared)))  # type: ignore[misc]
+        if time.monotonic() > end:
+            return
 
-    def train() -> None:
-        parameters.append(pack(parameters_of(train_model(_model_of(task), _table(task, table)))))
+
+def _trained(shared: SharedThing) -> Result:
+    parameters: dict[str, Any] = {}
+
+    def train() -> Mapping[str, Any]:
+        parameters.update(parameters_of(train_model(shared.on, shared.table)))  # type: ignore[arg-type]
+        return {}
 
     outcome = _tried(train)
-    return Result((outcome,), parameters[0] if parameters else None)
+    return Result((outcome,), parameters or None)
 
 
-def _measured(cell: Cell, on: Any) -> Outcome:
-    measures: dict[str, Any] = {}
-    return _tried(lambda: measures.update(measure(cell, on)), measures)
+@lru_cache(maxsize=_MOST_KEPT)
+def _made(shared: SharedThing) -> Any:
+    """Give what cells are measured on: the same object for cells that share it."""
+    if not isinstance(shared.on, ModelChoice):
+        return shared.table
+    return train_model(shared.on, shared.table, KeptTrainer(shared.parameters or {}))  # type: ignore[arg-type]
 
 
-def _tried(work: Callable[[], object], measures: dict[str, Any] | None = None) -> Outcome:
-    """Do the work and say how it ended; ``measures`` are what it has measured by then."""
+def _tried(work: Callable[[], Mapping[str, Any]]) -> Outcome:
+    """Do the work and say how it ended, with what it measured."""
     cpu, clock = time.thread_time(), time.monotonic()
     try:
-        work()
-        outcome = done(measures or {})
+        outcome = done(work())
     except NotApplicable as error:
         outcome = Outcome("not applicable", str(error))
     except ModuleNotFoundError as error:
@@ -126,39 +154,6 @@ def _tried(work: Callable[[], object], measures: dict[str, Any] | None = None) -
     except (Exception, SystemExit) as error:
         outcome = Outcome("failed", f"{type(error).__name__}: {error}")
     return replace(outcome, seconds=time.thread_time() - cpu, elapsed=time.monotonic() - clock)
-
-
-def _shared(task: Task, table: Content | None, parameters: Content | None) -> Any:
-    if task.on is None:
-        return None
-    if not isinstance(task.on, ModelChoice):
-        return _table(task, table)
-    if parameters is None:
-        raise AssertionError(f"The model {task.model} was not sent along.")
-    trainer = KeptTrainer(unpack(parameters))
-    return _once(task.model, lambda: train_model(_model_of(task), _table(task, table), trainer))
-
-
-def _model_of(task: Task) -> ModelChoice:
-    if not isinstance(task.on, ModelChoice):
-        raise AssertionError("Only models are trained.")
-    return task.on
-
-
-def _table(task: Task, table: Content | None) -> Any:
-    if table is None:
-        raise AssertionError(f"The data set {task.table} was not sent along.")
-    return _once(task.table, lambda: unpack_table(table))
-
-
-def _once(key: str, make: Callable[[], Any]) -> Any:
-    """Make something, or take it from those that were made last."""
-    if key not in _kept:
-        _kept[key] = make()
-    _kept.move_to_end(key)
-    while len(_kept) > _MOST_KEPT:
-        _kept.popitem(last=False)
-    return _kept[key]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from plumbline.judge.measures import covered, mse_per_feature
 from plumbline.simulation.linear_models import TrainedModel, train_linear
 from plumbline.simulation.network_models import TrainedNetwork, train_network
 from plumbline.simulation.recipes import NetworkTrainer, linear_recipe, network_recipe
-from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
+from plumbline.simulation.scaled_tables import SYNTHETIC, ScaledTable, load_scaled
 from plumbline.simulation.score_measures import mean_divergence, score_utility
 from plumbline.simulation.situations import LabModel, Setting, Situation, situation_of
 from vfl.arrays import FloatArray
@@ -37,32 +37,34 @@ class NotApplicable(Exception):
 # --- what cells share ---------------------------------------------------------------------------------------------
 
 
-def prepare(on: Shared, data_dir: Path | None) -> Any:
-    """Load the data set (``ScaledTable``), or train the model, that cells share.
+def data_and_seed(on: Shared) -> tuple[DataChoice, int]:
+    """Say which table a choice needs: a model's seed draws rows, and makes what is synthetic."""
+    data, seed = (on, 0) if isinstance(on, DataChoice) else (on.data, on.seed)
+    return data, seed if data.rows is not None or data.name == SYNTHETIC else 0
+
+
+def load_table(data: DataChoice, seed: int, data_dir: Path | None) -> ScaledTable:
+    """Load a data set.
 
     Raises:
         DatasetNotFound: when raw files are missing.
-        ValueError: for options that a trainer, a network, a defence or the data set doesn't take.
+        ValueError: for options that the data set doesn't take.
     """
-    table = load_table(on, data_dir)
-    return table if isinstance(on, DataChoice) else train_model(on, table)
-
-
-def load_table(on: Shared, data_dir: Path | None) -> ScaledTable:
-    """Load the data set of a choice; raises as ``prepare``. A model's seed draws rows, and makes what is synthetic."""
-    data, seed = (on, 0) if isinstance(on, DataChoice) else (on.data, on.seed)
     return load_scaled(data.name, data_dir, rows=data.rows, options=dict(data.options), seed=seed, scaled=data.scaled)
 
 
 def train_model(
     on: ModelChoice, table: ScaledTable, trainer: NetworkTrainer | None = None
 ) -> TrainedModel | TrainedNetwork:
-    """Train a model on a table; raises ValueError as ``prepare``.
+    """Train a model on a table.
 
     Args:
         on: what is trained and how.
         table: of its data set.
         trainer: takes the place of the one that trains, as one that has the parameters already; the model won't show.
+
+    Raises:
+        ValueError: for options that a trainer, a network or a defence doesn't take.
     """
     if on.kind == "network":
         network = network_recipe(on.trainer, dict(on.options), on.seed)
@@ -86,7 +88,7 @@ def _private_trainer(choice: Choice) -> Any:
 
 
 def measure(cell: Cell, on: Any) -> dict[str, Any]:
-    """Measure a cell on what ``prepare`` made. ``on`` must be the same object for cells that are to share their views.
+    """Measure a cell on its table or trained model. ``on`` must be the same object for cells that share their views.
 
     Cells of one model, split, knowledge and defences, measured in sequence, share the view, the retrained model, the
     classifier of attack accuracy and the imputation: so many situations are kept in mind.

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from plumbline.cells.model_parameters import Parameters
 from plumbline.cells.outcomes import RANKED, Outcome
-from plumbline.cells.packed_arrays import Content, KeyedArray, unpack
 from services.common.durable import make_folder, write_durably
+from vfl.arrays import BROKEN_ARRAYS, read_arrays, write_arrays
 
 _log = logging.getLogger(__name__)
 _SCHEMA = pa.schema(
@@ -169,31 +169,25 @@ def unwritable(folder: Path, error: OSError) -> SweepStopped:
     )
 
 
-_log = logging.getLogger(__name__)
 _FOLDER = "models"
 
 
-def read_model(store: Path, key: str) -> KeyedArray | None:
+def read_model(store: Path, key: str) -> Parameters | None:
     """Read what training found; None where it isn't kept, or the file is damaged."""
-    path = _path(store, key)
+    path = store / _FOLDER / f"{key}.npz"
     try:
-        content = np.frombuffer(path.read_bytes(), np.uint8)
-        unpack(content)
+        return read_arrays(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except BROKEN_ARRAYS as error:
         _log.warning("%s is no readable model and is trained again. (%s)", path, error)
         return None
-    return KeyedArray(key, content)
 
 
-def write_model(store: Path, key: str, content: Content) -> None:
+def write_model(store: Path, key: str, parameters: Parameters) -> None:
     """Keep what training found; raises SweepStopped when the folder can't be written."""
     try:
-        write_durably(_path(store, key), content.tobytes(), private=False)
+        path = store / _FOLDER / f"{key}.npz"
+        write_durably(path, lambda file: write_arrays(file, parameters), private=False)
     except OSError as error:
         raise unwritable(store, error) from error
-
-
-def _path(store: Path, key: str) -> Path:
-    return store / _FOLDER / f"{key}.npz"

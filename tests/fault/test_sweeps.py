@@ -81,7 +81,8 @@ def test_a_disk_that_fills_up_stops_the_sweep_and_keeps_what_is_done(
             raise OSError(errno.ENOSPC, "No space left on device")
         fsync(descriptor)
 
-    cells = slow_cells(tmp_path, 20, 0.0)
+    # More than a job holds.
+    cells = slow_cells(tmp_path, 80, 0.0)
     with monkeypatch.context() as full:
         full.setattr("services.common.durable.os.fsync", filling)
         with pytest.raises(SweepStopped, match="No space left on device") as told:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import attacks
 from attacks.registry import REGISTRY
 from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
-from plumbline.cells.measuring import NotApplicable, measure, prepare
+from plumbline.cells.measuring import NotApplicable, measure
 from plumbline.judge.measures import attack_accuracy
 from plumbline.simulation.linear_models import TrainedModel
+from tests.harness.prepared import prepare
 
 MODEL = ModelChoice(DataChoice("digits"), seed=1, held_out=0.3)
 SMALL = ModelChoice(DataChoice("breast_cancer"), seed=1, held_out=0.4)

@@ -5,10 +5,10 @@ import pytest
 
 from plumbline.cells import Choice, DataChoice, ModelChoice
 from plumbline.cells.cells import frozen_options
-from plumbline.cells.measuring import prepare
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.network_models import TrainedNetwork
 from plumbline.simulation.scaled_tables import ScaledTable
+from tests.harness.prepared import prepare
 
 
 def test_a_data_choice_is_a_table_and_a_model_choice_a_model() -> None:

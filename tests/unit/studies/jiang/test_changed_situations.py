@@ -5,8 +5,9 @@ import pytest
 pytest.importorskip("torch")
 
 from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice
-from plumbline.cells.measuring import measure, prepare
+from plumbline.cells.measuring import measure
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier, with_made_up_records
+from tests.harness.prepared import prepare
 
 _MODEL = ModelChoice(DataChoice("wine"))
 _CELL = AttackCell(_MODEL, tuple(range(6, 13)), Choice.of("half_star"), records=15)

@@ -10,7 +10,6 @@ pytest.importorskip("torch")
 
 import attacks
 from plumbline.cells import AttackCell, Choice, SweepOptions, run_cells
-from plumbline.cells.measuring import prepare
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.white_box import (
@@ -23,6 +22,7 @@ from studies.rassouli.white_box import (
 )
 from studies.rassouli.windowed import columns_of, model_of
 from studies.study import StudyRun
+from tests.harness.prepared import prepare
 from vfl.theory.prediction import equations, moments, prediction_errors
 
 

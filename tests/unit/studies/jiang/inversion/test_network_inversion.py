@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from plumbline.cells import SweepOptions
-from plumbline.cells.measuring import prepare
 from studies.jiang.accuracies import datasets
 from studies.jiang.inversion.contenders import GIA, GRN, MOMENTS, RANDOM
 from studies.jiang.inversion.correlated_columns import correlation, correlations_of
@@ -16,6 +15,7 @@ from studies.jiang.inversion.inversion_setting import Grid, InversionPlan, linea
 from studies.jiang.inversion.network_inversion import networks
 from studies.jiang.inversion.network_shapes import activations, sizes
 from studies.study import StudyRun
+from tests.harness.prepared import prepare
 
 pytest.importorskip("torch")
 RUN = StudyRun(SweepOptions(workers=1))
