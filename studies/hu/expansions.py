@@ -1,4 +1,4 @@
-"""The cells behind Hu, appendices E and F: trainings with other expansions of the sigmoid, and attacks on them.
+"""The measurements behind Hu, appendices E and F: trainings with other expansions of the sigmoid, and attacks on them.
 
 SIMULATION. A cubic and a piecewise line leave no shares that parties could add under encryption. They are trained in
 one place, and the attacks get f from the oracle of section 2.2, as the appendices assume (s <= d).

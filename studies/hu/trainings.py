@@ -1,4 +1,4 @@
-"""The cells behind Hu, Figures 2 to 4: trainings in one place, and what a passive party's equations determine.
+"""The measurements behind Hu, Figures 2 to 4: trainings in one place, and what a passive party's equations determine.
 
 SIMULATION. Training runs in one place in float64, on the features' 16-bit grid and the sessions' public batch
 schedule. f is taken as known: that is what the recovery of ``attacks.training_views.solve_shares`` yields wherever the

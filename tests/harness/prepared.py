@@ -1,10 +1,10 @@
-"""What cells are measured on, made as a sweep makes it."""
+"""What measurements are measured on, made as a sweep makes it."""
 
 from pathlib import Path
 from typing import Any
 
-from plumbline.cells import DataChoice
-from plumbline.cells.measuring import Shared, data_and_seed, load_table, train_model
+from plumbline.measurements import DataChoice
+from plumbline.measurements.measuring import Shared, data_and_seed, load_table, train_model
 
 
 def prepare(on: Shared, data_dir: Path | None) -> Any:

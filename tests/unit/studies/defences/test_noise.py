@@ -11,7 +11,7 @@ import pytest
 
 from defences import TrainingTerms
 from defences.dp_noise import DpNoise
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from plumbline.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side
 from studies.defences.noise import _FALLBACK, noise_plot, noise_section
 from studies.defences.noise_trainings import DELTAS, EPSILONS, INITIALISATIONS, PAPER, VARIANTS

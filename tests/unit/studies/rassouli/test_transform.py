@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.cells import Choice, SweepOptions
+from plumbline.measurements import Choice, SweepOptions
 from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from studies.page.section import Section
 from studies.rassouli.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section

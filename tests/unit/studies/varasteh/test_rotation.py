@@ -1,4 +1,4 @@
-"""Moved parameters as cells: what must hold whatever the data, and closed forms that they must meet."""
+"""Moved parameters as measurements: what must hold whatever the data, and closed forms that they must meet."""
 
 from typing import Any
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
 
-from plumbline.cells.jobs import Job, Result, quieted, run_job
-from plumbline.cells.keys import versions_of, versions_of_model
-from plumbline.cells.outcomes import Outcome
-from plumbline.cells.store import SweepStopped
+from plumbline.measurements.jobs import Job, Result, quieted, run_job
+from plumbline.measurements.keys import versions_of, versions_of_model
+from plumbline.measurements.outcomes import Outcome
+from plumbline.measurements.store import SweepStopped
 from vfl.cores import available_cores
 from vfl.source_words import without_password
 
@@ -62,7 +62,7 @@ class Workers:
         """Compute jobs and give their results in the order in which they come; jobs may be added meanwhile.
 
         When a worker dies, the jobs that were in flight are done once more, one at a time, and one that ends its worker
-        again cell by cell. A cell that ends its worker alone has failed.
+        again measurement by measurement. A measurement that ends its worker alone has failed.
 
         Raises:
             SweepStopped: when there is nobody left to go on with.
@@ -98,7 +98,7 @@ class Workers:
             except SweepStopped:
                 raise
             except Exception:
-                # Whatever goes wrong in a cell is in its outcome: these are processes or a cluster that lost work.
+                # What goes wrong in a measurement is in its outcome: these are processes or a cluster that lost work.
                 lost.append(job)
             else:
                 yield job, result
@@ -219,6 +219,6 @@ def run_checked(job: Job, versions: Mapping[str, str], table: Any, parameters: A
 
 def _versions(job: Job) -> dict[str, str]:
     versions = versions_of_model(job.shared.on)
-    for cell in job.cells.values():
-        versions |= versions_of(cell)
+    for measurement in job.measurements.values():
+        versions |= versions_of(measurement)
     return versions

@@ -1,10 +1,10 @@
-"""What cells share: data sets and trained models."""
+"""What measurements share: data sets and trained models."""
 
 import numpy as np
 import pytest
 
-from plumbline.cells import Choice, DataChoice, ModelChoice
-from plumbline.cells.cells import frozen_options
+from plumbline.measurements import Choice, DataChoice, ModelChoice
+from plumbline.measurements.descriptions import frozen_options
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.network_models import TrainedNetwork
 from plumbline.simulation.scaled_tables import ScaledTable

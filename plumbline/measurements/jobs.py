@@ -1,4 +1,4 @@
-"""Measures cells where a job of a sweep runs: in this process, in one beside it, or on a cluster's worker.
+"""Makes measurements where a job of a sweep runs: in this process, in one beside it, or on a cluster's worker.
 
 A job has one thread of linear algebra, and models are used as they are read from their parameters. So numbers don't
 depend on how many workers there are, where they run, or whether a model was trained just now.
@@ -18,10 +18,10 @@ from typing import Any
 from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
-from plumbline.cells.cells import Cell, ModelChoice
-from plumbline.cells.measuring import NotApplicable, Shared, measure, train_model
-from plumbline.cells.model_parameters import KeptTrainer, Parameters, parameters_of
-from plumbline.cells.outcomes import Outcome, done
+from plumbline.measurements.descriptions import Measurement, ModelChoice
+from plumbline.measurements.measuring import NotApplicable, Shared, measure, train_model
+from plumbline.measurements.model_parameters import KeptTrainer, Parameters, parameters_of
+from plumbline.measurements.outcomes import Outcome, done
 from plumbline.simulation.scaled_tables import ScaledTable
 
 # Libraries that are loaded while a job runs read these.
@@ -39,7 +39,7 @@ _at_work = threading.Lock()
 
 @dataclass(frozen=True)
 class SharedThing:
-    """What cells are measured on.
+    """What measurements are made on.
 
     Attributes:
         key: the same for the same content.
@@ -59,12 +59,12 @@ class Job:
     """What one worker computes at a time.
 
     Attributes:
-        shared: what its cells share.
-        cells: what is measured, by their keys; while their model isn't trained, that is done instead.
+        shared: what its measurements share.
+        measurements: what is measured, by their keys; while their model isn't trained, that is done instead.
     """
 
     shared: SharedThing
-    cells: Mapping[str, Cell]
+    measurements: Mapping[str, Measurement]
 
     @property
     def trains(self) -> bool:
@@ -72,15 +72,19 @@ class Job:
         return isinstance(self.shared.on, ModelChoice) and self.shared.parameters is None
 
     def rest(self, count: int) -> "list[Job]":
-        """Halve what is left when so many of its cells are measured."""
-        left = list(self.cells.items())[count:]
+        """Halve what is left when so many of its measurements are made."""
+        left = list(self.measurements.items())[count:]
         middle = (len(left) + 1) // 2
-        return [replace(self, cells=dict(part)) for part in (left[:middle], left[middle:]) if part]
+        return [replace(self, measurements=dict(part)) for part in (left[:middle], left[middle:]) if part]
 
     @property
     def singles(self) -> "list[Job]":
-        """A job for each cell, so that one that kills its worker takes no other with it; itself where it trains."""
-        return [self] if self.trains else [replace(self, cells={key: cell}) for key, cell in self.cells.items()]
+        """A job for each measurement: one that kills its worker takes no other with it. Itself where it trains."""
+        return (
+            [self]
+            if self.trains
+            else [replace(self, measurements={key: measurement}) for key, measurement in self.measurements.items()]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,7 @@ class Result:
     """What a job computed.
 
     Attributes:
-        outcomes: of its first cells, those that its time sufficed for; of a training, a single one.
+        outcomes: of its first measurements, those that its time sufficed for; of a training, a single one.
         parameters: of a training that was done.
     """
 
@@ -97,7 +101,7 @@ class Result:
 
 
 def run_job(job: Job) -> Result:
-    """Compute a job; what goes wrong in a cell is its outcome."""
+    """Compute a job; what goes wrong in a measurement is its outcome."""
     # Standard output has the results, as JSON perhaps: what a plugin prints goes where messages go.
     with (
         _at_work,
@@ -116,8 +120,8 @@ def forget() -> None:
 
 def _measured(job: Job) -> Iterator[Outcome]:
     end = time.monotonic() + _SECONDS_OF_A_JOB
-    for cell in job.cells.values():
-        yield _tried(lambda cell=cell: measure(cell, _made(job.shared)))  # type: ignore[misc]
+    for measurement in job.measurements.values():
+        yield _tried(lambda measurement=measurement: measure(measurement, _made(job.shared)))  # type: ignore[misc]
         if time.monotonic() > end:
             return
 
@@ -135,7 +139,7 @@ def _trained(shared: SharedThing) -> Result:
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _made(shared: SharedThing) -> Any:
-    """Give what cells are measured on: the same object for cells that share it."""
+    """Give what measurements are made on: the same object for measurements that share it."""
     if not isinstance(shared.on, ModelChoice):
         return shared.table
     return train_model(shared.on, shared.table, KeptTrainer(shared.parameters or {}))  # type: ignore[arg-type]
