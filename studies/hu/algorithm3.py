@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from plumbline.measurements import TaskMeasurement
-from plumbline.simulation.records import LoadedTable, Scaling, records_of
-from plumbline.simulation.side_by_side import LEARNING_RATE, MEASURES, ResidualNoise, Starts, train_side_by_side
 from studies.hu.claims import defended_statements
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement
 from studies.hu.trainings import prepared
 from studies.page.plots import Panel, Plot, error_curve
 from studies.page.section import Section
+from studies.simulation.records import LoadedTable, Scaling, records_of
+from studies.simulation.side_by_side import LEARNING_RATE, MEASURES, ResidualNoise, Starts, train_side_by_side
 from studies.study import StudyRun
 from vfl.theory.dp_noise import Calibration, PrivacyBudget, noise_levels
 

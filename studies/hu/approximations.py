@@ -19,8 +19,8 @@ from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, m
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot, error_curve
 from studies.page.section import Section
+from studies.simulation.affine_expansions import minimax_coefficients, minimax_line
 from studies.study import StudyRun
-from vfl.theory.expansions import minimax_coefficients, minimax_line
 from vfl.theory.training import APPROXIMATIONS, minimax_polynomial, sign_threshold
 
 # Rows of norm 1 at most, as the paper assumes, and credit as it was standardised.

@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 
 from plumbline.measurements import TaskMeasurement
-from plumbline.simulation.records import SIMULATION_WORDS, Reading
-from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
 from studies.hu.claims import credit_statements, mnist_statements
 from studies.hu.equations import EquationFacts, fact_words
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement, of_paper
 from studies.page.plots import Curve, Panel, Plot, error_curve
 from studies.page.section import Section
+from studies.simulation.records import SIMULATION_WORDS, Reading
+from studies.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
 from studies.study import StudyRun
 
 # The paper tuned the rate over these, and chose the last.

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pandas as pd
 
 from plumbline.measurements import DataChoice, TaskMeasurement
-from plumbline.simulation.records import Reading
-from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE
+from studies.simulation.records import Reading
+from studies.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE
 from studies.study import StudyRun
 
 INITIALISATIONS = ("zero", "xavier", "kaiming")

@@ -13,8 +13,8 @@ from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, measurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
+from studies.simulation.affine_expansions import TAYLOR_SLOPE, minimax_line
 from studies.study import StudyRun
-from vfl.theory.expansions import TAYLOR_SLOPE, minimax_line
 
 TITLE = "One epoch on the wire"
 # Batches of a short study; a step of MNIST under Algorithm 2 takes seconds.

@@ -115,7 +115,7 @@ def attack_with_made_up_records(model: LabModel, *, distribution: Distribution, 
     Raises:
         NotApplicable: for an attack that needs what this adversary doesn't have.
     """
-    from attacks.shadow import synthetic_features
+    from studies.simulation.synthetic_features import synthetic_features
 
     measurement = _measurement(model, asked)
     generator = np.random.default_rng((_MADE_UP, measurement.seed))

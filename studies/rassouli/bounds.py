@@ -29,9 +29,10 @@ from studies.rassouli.windowed import (
     model_of,
     window_options,
 )
+from studies.simulation.error_theory import sample_ordering
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
-from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space, sample_ordering
+from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space
 
 # How many predictions an empirical error is averaged over, how often, and what counts as near the closed form.
 COUNTS = (10, 30, 100, 300, 1000)

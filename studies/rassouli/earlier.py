@@ -31,9 +31,10 @@ from studies.rassouli.windowed import (
     model_of,
     window_options,
 )
+from studies.simulation.error_theory import sample_ordering
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
-from vfl.theory.prediction import row_space, sample_ordering
+from vfl.theory.prediction import row_space
 
 _PERMUTATION = ("feature_transform", (("at", "training"), ("kind", "permutation")))
 _EQUAL, _KEPT = 1e-6, 1e-3

@@ -15,7 +15,6 @@ import attacks
 from attacks.chebyshev import null_basis
 from defences.decision import decisions
 from plumbline.measurements.descriptions import TaskMeasurement
-from plumbline.simulation.informed import given
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import Claim, Finding
 from studies.page.elements import number_words
@@ -23,6 +22,7 @@ from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.windowed import SYNTHETIC, Windows, columns_of, done_rows, model_of, window_options
+from studies.simulation.informed import given
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores

@@ -17,15 +17,6 @@ from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
 from plumbline.judge.measures import mse_per_feature
 from plumbline.measurements.descriptions import Choice, Measurement, TaskMeasurement
-from plumbline.simulation.informed import (
-    CAUTIOUS,
-    KNOWING,
-    WITH_RECORDS,
-    given,
-    half_where_nothing_fits,
-    informed_errors,
-    with_records,
-)
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.simulation.score_measures import mean_divergence
 from studies.claims.claim import judged_here
@@ -43,8 +34,17 @@ from studies.rassouli.windowed import (
     model_of,
     window_options,
 )
+from studies.simulation.error_theory import greatest_ls_error
+from studies.simulation.informed import (
+    CAUTIOUS,
+    KNOWING,
+    WITH_RECORDS,
+    given,
+    half_where_nothing_fits,
+    informed_errors,
+    with_records,
+)
 from studies.study import StudyRun
-from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments, row_space
 
 NONE, HALF = "none", "half"

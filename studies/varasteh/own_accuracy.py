@@ -21,11 +21,12 @@ from studies.claims.kinds import FEWEST_POINTS
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
+from studies.simulation.error_theory import agnostic_error, score_error_correlation
 from studies.study import StudyRun
 from studies.varasteh.rivals import ADULT, GRID, PAPER_DATASETS, WindowPlan, columns_of, placed
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
+from vfl.theory.prediction import moments
 
 _TASK = "studies.varasteh.own_accuracy:own_model_of"
 _GAINING, _OTHERS = (GRID, "pendigits"), ("bank", "satellite", ADULT)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from plumbline.measurements import Measurement, TaskMeasurement
 from plumbline.measurements.engine import description
-from plumbline.simulation.records import Records
+from studies.simulation.records import Records
 from studies.study import StudyRun
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import attacks
 from attacks.registry import REGISTRY
-from plumbline.judge.measures import attack_accuracy
+from plumbline.judge.measures import LikewiseLabelled
 from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
 from plumbline.measurements.measuring import NotApplicable, measure
 from plumbline.simulation.linear_models import TrainedModel
@@ -90,8 +90,8 @@ def test_a_measurement_is_the_attack_used_directly(digits: TrainedModel, d: int,
 def test_attack_accuracy_is_by_records_that_are_not_attacked(digits: TrainedModel) -> None:
     found = measure(measurement_of("half"), digits)
     truth, others = digits.features[:30, 20:40], digits.features[30:, 20:40]
-    expected = attack_accuracy(truth, np.full((30, 20), 0.5), held_out=others, held_out_labels=digits.labels[30:])
-    assert found["attack_accuracy"] == expected
+    judge = LikewiseLabelled(truth, held_out=others, held_out_labels=digits.labels[30:])
+    assert found["attack_accuracy"] == judge.accuracy(np.full((30, 20), 0.5))
     assert found["model_accuracy"] == (digits.scores.argmax(axis=1) == digits.labels).mean()
 
 

@@ -10,8 +10,8 @@ from studies.claims.claim import judged
 from studies.hu.experiments import HuChoices
 from studies.hu.wire import HONEST, LINE, LISTENING, WIRE_CLAIMS, labelled, measurements_of, wire
 from studies.hu.wire_epoch import rounding_bound
+from studies.simulation.affine_expansions import minimax_line
 from tests.harness.hu_run import MadeUpHu
-from vfl.theory.expansions import minimax_line
 
 
 def epochs(**changes: Any) -> pd.DataFrame:
