@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from attacks.base import AttackSpec, require
 from attacks.gradient_inversion import Distance, GradientInversion, distance_to, linear_part
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
@@ -150,29 +148,3 @@ class ShadowModel:
                 f"features, (t, d) passive features and (t, {view.classes}) scores."
             )
         return rows
-
-
-def synthetic_features(
-    kind: Literal["uniform", "normal", "laplace"], rows: int, columns: int, generator: np.random.Generator
-) -> FloatArray:
-    """Make up auxiliary features (rows, columns) in [0, 1], to be sent for scores in place of real ones (Jiang 5.3.1).
-
-    Uniform on [0, 1], or standard normal or Laplace values min-max scaled per column over the rows drawn, as the
-    parties scale their own. A column of one row is one half.
-
-    Raises:
-        ValueError: for an unknown kind or no rows.
-    """
-    if rows < 1 or columns < 1:
-        raise ValueError(f"Expected at least one row and one column, got {rows} and {columns}.")
-    if kind == "uniform":
-        return generator.random((rows, columns))
-    if kind == "normal":
-        values = generator.standard_normal((rows, columns))
-    elif kind == "laplace":
-        values = generator.laplace(size=(rows, columns))
-    else:
-        raise ValueError(f"Unknown distribution {kind!r}. Choose one of: uniform, normal, laplace.")
-    low, high = values.min(axis=0), values.max(axis=0)
-    scaled: FloatArray = np.full_like(values, 0.5) if rows == 1 else (values - low) / (high - low)
-    return scaled

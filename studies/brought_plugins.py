@@ -7,7 +7,7 @@ from typing import Any
 
 import attacks.registry
 import defences.registry
-from plumbline.cells import Choice
+from plumbline.measurements import Choice
 from vfl.suggestions import did_you_mean
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from plumbline.cells import Cell, Choice, SweepOptions, run_cells
+from plumbline.measurements import Choice, Measurement, SweepOptions, measure_all
 from plumbline.simulation.rounds import Done, unwatched
 from vfl.data import dataset, missing_files, sampled_rows
 
@@ -38,13 +38,13 @@ class Study:
 
 
 @dataclass
-class CellTally:
-    """Counts what became of a section's cells.
+class MeasurementTally:
+    """Counts what became of a section's measurements.
 
     Attributes:
         measured: anew in this run.
         known: from the store.
-        failed: sentences on cells that failed, each once.
+        failed: sentences on measurements that failed, each once.
         not_applicable: likewise on attacks and defences that can't work where they were asked for.
         data: sentences on data sets that aren't there, or not whole.
         samples: of data sets of which a published sample is there, its rows.
@@ -58,7 +58,7 @@ class CellTally:
     samples: dict[str, int] = field(default_factory=dict)
 
     def add(self, frame: pd.DataFrame) -> None:
-        """Count the rows that ``run_cells`` returned."""
+        """Count the rows that ``measure_all`` returned."""
         known = int(frame.attrs.get("known", 0))
         self.known += known
         self.measured += len(frame) - known
@@ -71,7 +71,7 @@ class CellTally:
 
 
 def _subject(row: "pd.Series[Any]") -> str:
-    """What a cell measured, in a word or two: the attack and the defence, or the function."""
+    """What was measured, in a word or two: the attack and the defence, or the function."""
     parts = [row.get("attack"), row.get("defence"), row.get("function")]
     words = [str(one) for one in parts if isinstance(one, str) and one != "none"]
     dataset = row.get("dataset")
@@ -83,14 +83,14 @@ class StudyRun:
     """What a section is measured with.
 
     Attributes:
-        sweep: how cells are run, and where finished ones are kept.
+        sweep: how measurements are run, and where finished ones are kept.
         quick: fewer windows, seeds and records, which the page says.
         seed: the first one; others follow it.
         attacks: plugins that are drawn into every figure where they can be mounted (``--with``).
         defences: likewise.
         options: of this study, by name (``StudyEntry.options``); what isn't given is at its default.
         done: told which share of the section is done.
-        tally: counts the section's cells.
+        tally: counts the section's measurements.
     """
 
     sweep: SweepOptions
@@ -100,16 +100,16 @@ class StudyRun:
     defences: tuple[Choice, ...] = ()
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     done: Done = field(default=unwatched)
-    tally: CellTally = field(default_factory=CellTally)
+    tally: MeasurementTally = field(default_factory=MeasurementTally)
 
     @property
     def data_dir(self) -> Path | None:
         """Folder of raw files."""
         return self.sweep.data_dir
 
-    def measure(self, cells: Sequence[Cell]) -> pd.DataFrame:
-        """Measure cells, those apart that some study measured before: a row each (``run_cells``)."""
-        frame = run_cells(cells, replace(self.sweep, done=self.done))
+    def measure(self, measurements: Sequence[Measurement]) -> pd.DataFrame:
+        """Measure measurements, those apart that some study measured before: a row each (``measure_all``)."""
+        frame = measure_all(measurements, replace(self.sweep, done=self.done))
         self.tally.add(frame)
         return frame
 

@@ -17,7 +17,6 @@ from attacks import (
     PassiveMoments,
     PredictionAttack,
     PredictionView,
-    ViewError,
     level_of,
     reconstruct,
 )
@@ -517,24 +516,6 @@ class Evidence:
         return next(sums), next(sums)
 
 
-# What of a record is another one's: its scores, or with them all that belongs to it. Where only scores are, own columns
-# and disclosed parameters stay and may tell by themselves what no level but ``records`` counts as known.
-Permuted = Literal["scores", "records"]
-_OF_RECORDS = ("scores", "features_active", "record_labels", "own_shift")
-
-
-def permuted(view: PredictionView, what: Permuted, generator: np.random.Generator) -> PredictionView:
-    """Give every record the scores of another one at random, or all that belongs to it.
-
-    Raises ViewError for a view without scores.
-    """
-    if view.scores is None:
-        raise ViewError("There are no scores to permute: run predictions first.")
-    order = generator.permutation(view.n)
-    pieces = {name: getattr(view, name) for name in (_OF_RECORDS if what == "records" else ("scores",))}
-    return replace(view, **{name: piece[order] for name, piece in pieces.items() if piece is not None})
-
-
 def gather_evidence(
     view: PredictionView,
     truth: FloatArray,
@@ -562,30 +543,6 @@ def gather_evidence(
     ]
     score_free = [*_predictors(guesses, view), *withheld, *imputations(view)]
     return Evidence.of(truth, _predictors(attacks, view if attacked_view is None else attacked_view), score_free)
-
-
-def placebo(
-    view: PredictionView,
-    truth: FloatArray,
-    attacks_by_label: Mapping[str, PredictionAttack],
-    *,
-    what: Permuted = "records",
-    generator: np.random.Generator,
-) -> Comparison:
-    """Compare attacks on other records' predictions with guesses without any: no part should be beyond chance.
-
-    Args:
-        view: what the adversary has.
-        truth: (n, d) passive features of the attacked records.
-        attacks_by_label: attacks by their labels.
-        what: what is permuted.
-        generator: draws the permutation.
-
-    Raises:
-        ViewError: when the view lacks scores, or what an attack needs.
-    """
-    evidence = gather_evidence(view, truth, attacks_by_label, attacked_view=permuted(view, what, generator))
-    return evidence.compared()
 
 
 def _predictors(attacks_by_label: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:

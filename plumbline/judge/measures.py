@@ -108,13 +108,6 @@ class LikewiseLabelled:
         return float((self._evaluator.predict(estimate) == self._labels).mean())
 
 
-def attack_accuracy(
-    truth: FloatArray, estimate: FloatArray, *, held_out: FloatArray, held_out_labels: IntArray
-) -> float:
-    """Share of records whose reconstruction an independent classifier labels alike, see ``LikewiseLabelled``."""
-    return LikewiseLabelled(truth, held_out=held_out, held_out_labels=held_out_labels).accuracy(estimate)
-
-
 def correlation_with_active(features_passive: FloatArray, features_active: FloatArray) -> FloatArray:
     """Mean absolute Pearson correlation of each passive column with the active ones, (d,) (Jiang eq. 25).
 

@@ -17,12 +17,12 @@ from plumbline.audit.candidates import measured_federation
 from plumbline.audit.folder import AuditFolder, read_facts, write_what_if
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare, report_again
-from plumbline.cells import SweepOptions, TaskCell, run_cells
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import RunProgress
 from plumbline.judge.column_sets import DROP, Change, ColumnPart, ColumnSet, WhatIf, by_party, set_of
 from plumbline.judge.federation_part import LEAST_PART, at
 from plumbline.judge.findings import Findings
+from plumbline.measurements import SweepOptions, TaskMeasurement, measure_all
 from plumbline.own_frames import write_frames
 from plumbline.processes import ProcessFailed
 from plumbline.telling.numbers import seconds
@@ -174,9 +174,9 @@ def _measured(
     records: int,
     sets: Sequence[tuple[Change, ...]],
 ) -> Sequence[ColumnSet]:
-    """Measure sets by the engine of cells; those that this run has measured before are read."""
-    cells = [
-        TaskCell.of(
+    """Measure sets by the engine of measurements; those that this run has measured before are read."""
+    measurements = [
+        TaskMeasurement.of(
             _MEASURED,
             folder=str(run.folder.path),
             digest=run.digest,
@@ -189,9 +189,9 @@ def _measured(
     options = SweepOptions(
         store=run.folder.path / "whatif-cells",
         workers=question.workers,
-        done=ahead.measuring(len(cells)),
+        done=ahead.measuring(len(measurements)),
     )
-    rows = cast(list[Mapping[str, Any]], run_cells(cells, options).to_dict("records")) if cells else []
+    rows = cast(list[Mapping[str, Any]], measure_all(measurements, options).to_dict("records")) if measurements else []
     if failed := next((row for row in rows if row["status"] != "done"), None):
         raise ValueError(f"A set of columns can't be simulated: {failed['reason']}")
     return [

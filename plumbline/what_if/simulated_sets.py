@@ -1,4 +1,4 @@
-"""One set of columns of an audited run, measured in one place: a cell of the engine of cells."""
+"""One set of columns of an audited run, measured in one place: one measurement, made once and kept."""
 
 import hashlib
 import tempfile
@@ -108,7 +108,7 @@ def measured(
     attacks: Sequence[str],
     records: int,
 ) -> Mapping[str, Any]:
-    """Train a set of columns and attack it; a task of the engine of cells.
+    """Train a set of columns and attack it; a task of `plumbline.measurements`.
 
     Args:
         _shared: nothing: a worker reads the run's tables once.

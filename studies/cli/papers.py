@@ -58,10 +58,10 @@ def _run(  # the options that all studies have
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
     ] = None,
-    store: Annotated[Path, typer.Option(help="Where finished cells are kept.")] = Path("runs/cells"),
+    store: Annotated[Path, typer.Option(help="Where finished measurements are kept.")] = Path("runs/cells"),
     out: Annotated[Path, typer.Option(help="Where to write.")] = _FOLDER,
 ) -> None:
-    from plumbline.cells import SweepOptions
+    from plumbline.measurements import SweepOptions
     from services.common.settings import load_settings
     from studies.brought_plugins import brought as plugins_of
     from studies.figures.index_page import write_index
@@ -78,8 +78,8 @@ def _run(  # the options that all studies have
             outcome = run_study(load_study(name), out, run, sections=section, command=_typed(name), console=console)
         except KeyboardInterrupt as stopped:
             console_errors.print(
-                f"plumbline: Interrupted: finished sections are in {out}, finished cells in {store}, and the same "
-                "command goes on from there."
+                f"plumbline: Interrupted: finished sections are in {out}, finished measurements in {store}, and the "
+                "same command goes on from there."
             )
             raise typer.Exit(INTERRUPTED) from stopped
         console.print(f"Report: {outcome.page}", highlight=False, soft_wrap=True)
@@ -90,7 +90,7 @@ def _run(  # the options that all studies have
     for words in outcome.left_out:
         console_errors.print(f"plumbline: Left out of {words}")
     if outcome.failures or outcome.left_out:
-        failed = ", ".join(outcome.failures) or "some cells"
+        failed = ", ".join(outcome.failures) or "some measurements"
         console_errors.print(f"plumbline: {failed} failed; the page says why.", style="red")
         raise typer.Exit(UNEXPECTED)
 

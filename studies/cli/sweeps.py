@@ -10,8 +10,8 @@ import typer
 from plumbline.cli.output import INTERRUPTED, UNEXPECTED, AsJson, console_errors, console_out, plain_errors, print_json
 
 if TYPE_CHECKING:
-    from plumbline.cells import SweepOptions
     from plumbline.job_progress import RunProgress
+    from plumbline.measurements import SweepOptions
     from studies.sweeping.file import Sweep
 
 app = typer.Typer()
@@ -41,23 +41,23 @@ def sweep(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of raw files; default: PLUMBLINE_DATA_DIR or data.")
     ] = None,
-    store: Annotated[Path, typer.Option(help="Where finished cells are kept.")] = Path("runs/cells"),
+    store: Annotated[Path, typer.Option(help="Where finished measurements are kept.")] = Path("runs/cells"),
     out: Annotated[
         Path | None, typer.Option(help="Where to write; default: runs/sweeps/NAME.", show_default=False)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many cells there are, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many measurements there are, and stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a grid of attacks on models trained in one place (SIMULATION), each cell once.
+    """Measure a grid of attacks on models trained in one place (SIMULATION), each measurement once.
 
-    Cells that are finished are kept: an interrupted sweep goes on where it was, and what a figure has measured before
-    isn't measured again.
+    What is finished is kept: an interrupted sweep goes on where it was, and what a figure has measured before isn't
+    measured again.
 
     Example: plumbline sweep examples/sweep.toml --dry-run
     Example: plumbline sweep examples/sweep.toml --workers 2
     """
-    from plumbline.cells import SweepOptions
     from plumbline.job_progress import shown_progress
+    from plumbline.measurements import SweepOptions
     from services.common.settings import load_settings
     from studies.sweeping.file import read_sweep
     from studies.sweeping.sweeping import RESULTS, facts_of, print_results, run_sweep, tally_of
@@ -75,7 +75,8 @@ def sweep(
                 results = run_sweep(asked, file.read_bytes(), folder, replace(options, done=_percent(progress)))
         except KeyboardInterrupt as stopped:
             console_errors.print(
-                f"plumbline: Interrupted: finished cells are kept in {store}, and the same command goes on from there."
+                f"plumbline: Interrupted: finished measurements are kept in {store}, and the same command goes on from "
+                "there."
             )
             raise typer.Exit(INTERRUPTED) from stopped
         if as_json:
@@ -85,8 +86,8 @@ def sweep(
             console_out.print(f"Results: {folder / RESULTS}")
     if failed := tally_of(results).failed:
         console_errors.print(
-            f"plumbline: {failed:,} {'cell' if failed == 1 else 'cells'} failed: the reasons are in {folder / RESULTS}"
-            ", and the same command tries again.",
+            f"plumbline: {failed:,} measurement{'s' if failed > 1 else ''} failed: the reasons are in "
+            f"{folder / RESULTS}, and the same command tries again.",
             style="red",
         )
         raise typer.Exit(UNEXPECTED)
@@ -97,14 +98,14 @@ def _percent(progress: "RunProgress") -> Callable[[float], None]:
 
 
 def _say_size(asked: "Sweep", options: "SweepOptions", *, as_json: bool) -> None:
-    """How many cells there are, how many are known, and which data sets are missing."""
-    from studies.sweeping.sweeping import known_cells, missing_data
+    """How many measurements there are, how many are known, and which data sets are missing."""
+    from studies.sweeping.sweeping import known_measurements, missing_data
 
-    known, missing = known_cells(asked.cells, options), missing_data(asked.datasets, options.data_dir)
+    known, missing = known_measurements(asked.measurements, options), missing_data(asked.datasets, options.data_dir)
     if as_json:
-        facts = {"name": asked.name, "cells": len(asked.cells), "known": known, "datasets": list(asked.datasets)}
+        facts = {"name": asked.name, "cells": len(asked.measurements), "known": known, "datasets": list(asked.datasets)}
         print_json({**facts, "missing": missing})
         return
-    console_out.print(f"{asked.name}: {len(asked.cells):,} cells, {known:,} of them known already.")
+    console_out.print(f"{asked.name}: {len(asked.measurements):,} measurements, {known:,} of them known already.")
     if missing:
         console_out.print(missing)

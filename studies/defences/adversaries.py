@@ -14,7 +14,7 @@ import attacks
 from attacks import Level, PredictionAttack
 from attacks.adaptive import UndistortedView, highest, undo
 from attacks.bayes.posterior import BayesianAdversary
-from plumbline.cells import Choice
+from plumbline.measurements import Choice
 from plumbline.simulation.situations import Ask
 from studies.defences.steering import STEERED_QUERIES, steered
 from vfl.arrays import FloatArray

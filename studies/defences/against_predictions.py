@@ -12,8 +12,8 @@ import pandas as pd
 import attacks
 import defences
 from defences import Defence, DefenceError
-from plumbline.cells import Choice, DataChoice, ModelChoice, TaskCell
-from plumbline.cells.cells import Options, frozen_options
+from plumbline.measurements import Choice, DataChoice, ModelChoice, TaskMeasurement
+from plumbline.measurements.descriptions import Options, frozen_options
 from plumbline.simulation.linear_models import TrainedModel, Training
 from plumbline.simulation.score_measures import mean_divergence
 from plumbline.simulation.situations import Setting, Situation, situation_of
@@ -33,16 +33,16 @@ HELD_OUT = 0.4
 
 @dataclass(frozen=True)
 class _Asked:
-    """One case, trained model and trial: a cell."""
+    """One case, trained model and trial: a measurement."""
 
     case: Case
     training: Training
     seed: int
     trial: Trial
 
-    def cell(self, plan: Plan) -> TaskCell:
+    def measurement(self, plan: Plan) -> TaskMeasurement:
         model = ModelChoice(DataChoice(self.case.dataset), trainer=self.training, seed=self.seed, held_out=HELD_OUT)
-        return TaskCell.of(
+        return TaskMeasurement.of(
             f"{__name__}:trial_estimates",
             model,
             passive=self.case.passive,
@@ -78,7 +78,7 @@ def prediction_rows(run: StudyRun, plan: Plan) -> tuple[pd.DataFrame, list[str]]
         # It has an optimiser of its own.
         if trial.defence != "dp_sgd" or training == plan.trainings[0]
     ]
-    frame = run.measure([one.cell(plan) for one in asked])
+    frame = run.measure([one.measurement(plan) for one in asked])
     for model, status, reason in zip(asked, frame["status"], frame["reason"], strict=True):
         if model.trial.defence == NONE and status != "done":
             raise ValueError(
@@ -115,11 +115,11 @@ def _words_of(case: Case) -> _Row:
     return {"phase": "prediction", "dataset": case.dataset, "case": case.title}
 
 
-# --- a cell -------------------------------------------------------------------------------------------------------
+# --- a measurement ------------------------------------------------------------------------------------------------
 
 
 def trial_estimates(model: TrainedModel, *, defence: str, options: Options, **terms: Any) -> Mapping[str, Any]:
-    """Attack a model's predictions under one defence by all adversaries (a task of `plumbline.cells`).
+    """Attack a model's predictions under one defence by all adversaries (a task of `plumbline.measurements`).
 
     Args:
         model: trained in one place.
@@ -144,7 +144,7 @@ def trial_estimates(model: TrainedModel, *, defence: str, options: Options, **te
 
 
 class _Prepared(NamedTuple):
-    """What the cells of one model and case share: adversaries with what they know before they see a score."""
+    """What the measurements of one model and case share: adversaries with what they know before they see a score."""
 
     lab: "Lab"
     adversaries: Adversaries
@@ -152,7 +152,7 @@ class _Prepared(NamedTuple):
     guesses: list[Estimate]
 
 
-# Cells of one model and case come one after the other.
+# Measurements of one model and case come one after the other.
 @lru_cache(maxsize=1)
 def _prepared(
     model: TrainedModel, *, brought: tuple[tuple[str, Options], ...], rounds: int, draws: int, **terms: Any

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from plumbline.audit.request import AuditRequest
-from plumbline.simulation.live import LiveRun, residual_integer_bits, run_live
+from studies.simulation.live import LiveRun, residual_integer_bits, run_live
 from vfl.data import load_dataset
 
 DATASET = "breast_cancer"

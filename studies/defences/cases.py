@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plumbline.cells import Choice
+from plumbline.measurements import Choice
 from plumbline.simulation.linear_models import TRAININGS, Training
 from vfl.data import missing_files
 

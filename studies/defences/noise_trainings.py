@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from plumbline.simulation.records import Reading, Records, scaled_features
-from plumbline.simulation.side_by_side import (
+from studies.simulation.expected_models import expected_accuracy, mean_noise_covariance, product_variance
+from studies.simulation.records import Reading, Records, scaled_features
+from studies.simulation.side_by_side import (
     BATCH_SIZE,
     FAILURE,
     LEARNING_RATE,
@@ -33,7 +34,7 @@ from vfl.theory.dp_noise import (
     sign_success,
 )
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
-from vfl.theory.noisy_training import error_bound, expected_accuracy, mean_noise_covariance, product_variance
+from vfl.theory.noisy_training import error_bound
 from vfl.theory.training import guaranteed_steps, initial_product_bound
 
 EPSILONS = (0.1, 0.2, 0.5)

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from plumbline.cells.jobs import quieted
-from plumbline.cells.store import SweepStopped
 from plumbline.job_progress import Clock, left_words
+from plumbline.measurements.jobs import quieted
+from plumbline.measurements.store import SweepStopped
 from plumbline.telling.numbers import seconds
 from services.common.errors import FederationError
 from studies.claims.claim import ALL
@@ -34,7 +34,7 @@ from studies.claims.statement import Statement
 from studies.page.section import Section
 from studies.page.writing import stored_sections, write_study
 from studies.speed.machine import this_machine
-from studies.study import CellTally, Study, StudyRun
+from studies.study import MeasurementTally, Study, StudyRun
 from vfl.suggestions import did_you_mean
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ class StudyOutcome:
         page: of all sections.
         written: sections that were measured in this run, in their order.
         failures: why the others failed, by name.
-        left_out: what cells say that failed in sections that were written.
+        left_out: what measurements say that failed in sections that were written.
         undrawn: attacks and defences that were brought along and are in no measurement of these sections.
     """
 
@@ -187,7 +187,7 @@ def run_study(
     Raises:
         ValueError: for a section that isn't known, and as ``stored_sections``.
         OSError: where something can't be written; sections that were written before stay.
-        SweepStopped: when finished cells can't be kept, or a sweep can't go on.
+        SweepStopped: when finished measurements can't be kept, or a sweep can't go on.
     """
     chosen = chosen_sections(study, sections)
     stored_sections(folder, study.name)  # a folder that can't be used is refused before anything is measured
@@ -200,7 +200,7 @@ def run_study(
     with shown_study_progress(console, study, chosen) as progress, quieted(["attacks"], logging.ERROR):
         for name in chosen:
             progress.begin(name)
-            tally = CellTally()
+            tally = MeasurementTally()
             made = _attempted(study, name, replace(run, done=progress.at, tally=tally), folder)
             settings = _settings(run, command, tally)
             if isinstance(made, Section):
@@ -240,8 +240,10 @@ def _attempted(study: Study, name: str, run: StudyRun, folder: Path) -> Section 
     except Exception as error:
         trace.write_text(traceback.format_exc(), encoding="utf-8")
         if run.tally.failed:
-            # A section whose cells failed may lack what it is drawn of: they are the reason.
-            return f"Its cells failed, the first of them {run.tally.failed[0]} {trace.name} says what that led to."
+            # A section whose measurements failed may lack what it is drawn of: they are the reason.
+            return (
+                f"Its measurements failed, the first of them {run.tally.failed[0]} {trace.name} says what that led to."
+            )
         return f"Something unexpected happened ({type(error).__name__}: {error}). {trace.name} says where."
 
 
@@ -259,7 +261,7 @@ def _function(place: str) -> Callable[[StudyRun], Section]:
     return function
 
 
-def _settings(run: StudyRun, command: str, tally: CellTally) -> dict[str, Any]:
+def _settings(run: StudyRun, command: str, tally: MeasurementTally) -> dict[str, Any]:
     """How a section was made, for its part of the page."""
     return {
         "seed": run.seed,
@@ -275,15 +277,15 @@ def _settings(run: StudyRun, command: str, tally: CellTally) -> dict[str, Any]:
     }
 
 
-def _ended_words(made: Section | str, tally: CellTally, progress: StudyProgress) -> str:
+def _ended_words(made: Section | str, tally: MeasurementTally, progress: StudyProgress) -> str:
     """What a terminal says of a section that has ended."""
     if isinstance(made, str):
         return f"failed. {made}"
     words = [seconds(progress.seconds)]
     if tally.measured + tally.known:
-        words.append(f"{tally.measured:,} cells measured, {tally.known:,} known")
+        words.append(f"{tally.measured:,} measurements made, {tally.known:,} known")
     if tally.failed:
-        words.append(f"{len(tally.failed):,} kinds of cells failed")
+        words.append(f"{len(tally.failed):,} kinds of measurements failed")
     counts = Counter(one.verdict for one in made.statements)
     return ", ".join([*words, *(f"{count} {verdict}" for verdict, count in counts.items())])
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.cells import TaskCell
-from plumbline.simulation.records import LoadedTable, Scaling, records_of
-from plumbline.simulation.side_by_side import LEARNING_RATE, MEASURES, ResidualNoise, Starts, train_side_by_side
+from plumbline.measurements import TaskMeasurement
 from studies.hu.claims import defended_statements
-from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
+from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement
 from studies.hu.trainings import prepared
 from studies.page.plots import Panel, Plot, error_curve
 from studies.page.section import Section
+from studies.simulation.records import LoadedTable, Scaling, records_of
+from studies.simulation.side_by_side import LEARNING_RATE, MEASURES, ResidualNoise, Starts, train_side_by_side
 from studies.study import StudyRun
 from vfl.theory.dp_noise import Calibration, PrivacyBudget, noise_levels
 
@@ -38,7 +38,7 @@ _DRAWN = (
 def defence(run: StudyRun) -> Section:
     """Figures 2 to 4: accuracy, label attack and ||theta|| without noise and at epsilon 0.1, 0.2, 0.5."""
     choices = HuChoices.of(run)
-    results = defended_of(run.measure(cells_of(choices)))
+    results = defended_of(run.measure(measurements_of(choices)))
     return Section(
         name="defence",
         title="Noise on the residuals (Algorithm 3)",
@@ -60,10 +60,10 @@ _NOTES = (
 )
 
 
-def cells_of(choices: HuChoices) -> list[TaskCell]:
+def measurements_of(choices: HuChoices) -> list[TaskMeasurement]:
     """List the trainings by data set, calibration and seed, each from every initialisation at every epsilon."""
     return [
-        cell(
+        measurement(
             "algorithm3:noisy",
             name,
             scaling=HU_EXPERIMENTS[name].readings[0].scaling,

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval
+from plumbline.measurements import TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import among, listed, within
 from studies.claims.statement import Statement, interval_of, interval_over, interval_words
 from studies.hu.claims import SIMILAR, in_time
 from studies.hu.expansions import EXPANSIONS, UNIQUE_FROM
-from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell
+from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot, error_curve
 from studies.page.section import Section
+from studies.simulation.affine_expansions import minimax_coefficients, minimax_line
 from studies.study import StudyRun
-from vfl.theory.expansions import minimax_coefficients, minimax_line
 from vfl.theory.training import APPROXIMATIONS, minimax_polynomial, sign_threshold
 
 # Rows of norm 1 at most, as the paper assumes, and credit as it was standardised.
@@ -33,7 +33,7 @@ _DRAWN = (("accuracy_test", "test accuracy"), ("success_step", "labels right, by
 def approximations(run: StudyRun) -> Section:
     """Appendices E and F beside the Taylor expansion: accuracy, labels by sign, a single feature."""
     choices = HuChoices.of(run)
-    frame = run.measure(cells_of(choices))
+    frame = run.measure(measurements_of(choices))
     results = expanded_of(frame)
     features = frame[(frame["status"] == "done") & (frame["function"] == "single_feature")] if len(frame) else frame
     return Section(
@@ -47,13 +47,13 @@ def approximations(run: StudyRun) -> Section:
     )
 
 
-def cells_of(choices: HuChoices) -> list[TaskCell]:
+def measurements_of(choices: HuChoices) -> list[TaskMeasurement]:
     """List the trainings by reading, expansion and seed; and, on credit, the attacks on a single feature."""
-    cells = []
+    measurements = []
     for name in choices.datasets:
         readings = [one for one in HU_EXPERIMENTS[name].readings if one.name in _READINGS[name]]
-        cells += [
-            cell(
+        measurements += [
+            measurement(
                 "expansions:expanded",
                 name,
                 expansion=expansion,
@@ -64,13 +64,13 @@ def cells_of(choices: HuChoices) -> list[TaskCell]:
             for reading, expansion, seed in product(readings, EXPANSIONS, choices.seeds)
         ]
     if "credit" in choices.datasets:
-        cells += [
-            cell(
+        measurements += [
+            measurement(
                 "expansions:single_feature", "credit", approximation=approximation, scaling=_FEATURE_SCALING, seed=seed
             )
             for approximation, seed in product(APPROXIMATIONS, choices.seeds)
         ]
-    return cells
+    return measurements
 
 
 def expanded_of(frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.cells import TaskCell
-from plumbline.simulation.records import SIMULATION_WORDS, Reading
-from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
+from plumbline.measurements import TaskMeasurement
 from studies.hu.claims import credit_statements, mnist_statements
 from studies.hu.equations import EquationFacts, fact_words
-from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, cell, of_paper
+from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement, of_paper
 from studies.page.plots import Curve, Panel, Plot, error_curve
 from studies.page.section import Section
+from studies.simulation.records import SIMULATION_WORDS, Reading
+from studies.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE, MEASURES
 from studies.study import StudyRun
 
 # The paper tuned the rate over these, and chose the last.
@@ -52,7 +52,7 @@ def _section(run: StudyRun, name: str) -> Section:
     choices, experiment = HuChoices.of(run), HU_EXPERIMENTS[name]
     if name not in choices.datasets:
         return absent(name, experiment.title, name, choices)
-    frame = run.measure(cells_of(name, choices))
+    frame = run.measure(measurements_of(name, choices))
     results, facts = epochs_of(frame), facts_of(frame)
     statements = mnist_statements if name == "mnist01" else credit_statements
     return Section(
@@ -78,31 +78,38 @@ def absent(name: str, title: str, dataset: str, choices: HuChoices) -> Section:
     return Section(name, title, empty, empty, (), tuple(said or [f"{dataset} was not asked for (--datasets)."]))
 
 
-# --- cells ------------------------------------------------------------------------------------------------------
+# --- measurements -------------------------------------------------------------------------------------------------
 
 
-def cells_of(name: str, choices: HuChoices) -> list[TaskCell]:
+def measurements_of(name: str, choices: HuChoices) -> list[TaskMeasurement]:
     """List what a section measures: trainings by reading and seed, the equations behind f, other rates and batches."""
     experiment, epochs = HU_EXPERIMENTS[name], choices.epochs[name]
-    cells = [
-        training_cell(name, reading, seed, epochs) for seed, reading in product(choices.seeds, experiment.readings)
+    measurements = [
+        training_measurement(name, reading, seed, epochs)
+        for seed, reading in product(choices.seeds, experiment.readings)
     ]
     for scaling in dict.fromkeys(reading.scaling for reading in experiment.readings):
         terms: dict[str, Any] = {"scaling": scaling, "batch_size": BATCH_SIZE, "most_copies": experiment.most_copies}
-        cells += [cell("trainings:ranks", name, seed=seed, epochs=epochs, **terms) for seed in choices.seeds]
-        cells.append(cell("trainings:facts", name, seed=choices.seeds[0], **terms))
+        measurements += [
+            measurement("trainings:ranks", name, seed=seed, epochs=epochs, **terms) for seed in choices.seeds
+        ]
+        measurements.append(measurement("trainings:facts", name, seed=choices.seeds[0], **terms))
     first, others = experiment.readings[0], [rate for rate in LEARNING_RATES if rate != LEARNING_RATE]
-    cells += [training_cell(name, first, seed, epochs, rate=rate) for seed, rate in product(choices.seeds, others)]
+    measurements += [
+        training_measurement(name, first, seed, epochs, rate=rate) for seed, rate in product(choices.seeds, others)
+    ]
     sizes = [size for size in BATCH_SIZES if size != BATCH_SIZE] if name == "credit" else []
-    cells += [training_cell(name, first, seed, epochs, batch_size=size) for seed, size in product(choices.seeds, sizes)]
-    return cells
+    measurements += [
+        training_measurement(name, first, seed, epochs, batch_size=size) for seed, size in product(choices.seeds, sizes)
+    ]
+    return measurements
 
 
-def training_cell(
+def training_measurement(
     name: str, reading: Reading, seed: int, epochs: int, *, batch_size: int = BATCH_SIZE, rate: float = LEARNING_RATE
-) -> TaskCell:
+) -> TaskMeasurement:
     """Describe a training of one reading from every initialisation."""
-    return cell(
+    return measurement(
         "trainings:training",
         name,
         scaling=reading.scaling,
@@ -115,7 +122,7 @@ def training_cell(
 
 
 def epochs_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make the long table of a section's cells: a row per reading, initialisation, seed, epoch, rate and batch size.
+    """Make the long table of a section: a row per reading, initialisation, seed, epoch, rate and batch size.
 
     rank and condition are of the epoch's first batch with Algorithm 2; first_wrong_step is missing where no step errs.
     """

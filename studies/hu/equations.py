@@ -8,8 +8,8 @@ import pandas as pd
 
 from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, extend
 from attacks.training_views import Equations, solve_shares
-from plumbline.simulation.records import FRACTION_BITS
 from studies.page.elements import number_words
+from studies.simulation.records import FRACTION_BITS
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.fixed_point import RESIDUAL, FixedPoint
 from vfl.data import is_signed, magnitude_bits

@@ -1,4 +1,4 @@
-"""The cells behind Hu, appendices E and F: trainings with other expansions of the sigmoid, and attacks on them.
+"""The measurements behind Hu, appendices E and F: trainings with other expansions of the sigmoid, and attacks on them.
 
 SIMULATION. A cubic and a piecewise line leave no shares that parties could add under encryption. They are trained in
 one place, and the attacks get f from the oracle of section 2.2, as the appendices assume (s <= d).
@@ -10,14 +10,15 @@ import numpy as np
 
 from attacks.feature_order import FeatureOrder
 from attacks.training_views import simulated_view
-from plumbline.simulation.records import LoadedTable, Scaling, records_of, scaled_features
-from plumbline.simulation.side_by_side import LEARNING_RATE, MEASURES, Starts, Watch, train_side_by_side
 from studies.hu.experiments import INITIALISATIONS
 from studies.hu.trainings import Prepared, prepared
+from studies.simulation.affine_expansions import TAYLOR_SLOPE, AffineExpansion, cross_term, minimax_line
+from studies.simulation.error_theory import exact_epochs
+from studies.simulation.records import LoadedTable, Scaling, records_of, scaled_features
+from studies.simulation.side_by_side import LEARNING_RATE, MEASURES, Starts, Watch, train_side_by_side
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
-from vfl.theory.expansions import TAYLOR_SLOPE, AffineExpansion, cross_term, minimax_line
-from vfl.theory.training import Approximation, exact_epochs, guaranteed_steps, simulate_oracle
+from vfl.theory.training import Approximation, guaranteed_steps, simulate_oracle
 
 Expansion = Literal["taylor", "minimax line", "minimax cubic", "piecewise"]
 EXPANSIONS: tuple[Expansion, ...] = ("taylor", "minimax line", "minimax cubic", "piecewise")

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pandas as pd
 
-from plumbline.cells import DataChoice, TaskCell
-from plumbline.simulation.records import Reading
-from plumbline.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE
+from plumbline.measurements import DataChoice, TaskMeasurement
+from studies.simulation.records import Reading
+from studies.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE
 from studies.study import StudyRun
 
 INITIALISATIONS = ("zero", "xavier", "kaiming")
@@ -114,9 +114,9 @@ class HuChoices:
         return f"Quick: {len(self.seeds)} seeds and {epochs}."
 
 
-def cell(task: str, dataset: str, /, **options: Any) -> TaskCell:
+def measurement(task: str, dataset: str, /, **options: Any) -> TaskMeasurement:
     """Describe a measurement of this study: ``module:function`` below this folder, on a data set as it is loaded."""
-    return TaskCell.of(f"studies.hu.{task}", DataChoice(dataset, scaled=False), **options)
+    return TaskMeasurement.of(f"studies.hu.{task}", DataChoice(dataset, scaled=False), **options)
 
 
 def of_paper(results: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""The cells behind Hu, Figures 2 to 4: trainings in one place, and what a passive party's equations determine.
+"""The measurements behind Hu, Figures 2 to 4: trainings in one place, and what a passive party's equations determine.
 
 SIMULATION. Training runs in one place in float64, on the features' 16-bit grid and the sessions' public batch
 schedule. f is taken as known: that is what the recovery of ``attacks.training_views.solve_shares`` yields wherever the
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from plumbline.simulation.records import LoadedTable, Records, Scaling, records_of, scaled_features
-from plumbline.simulation.side_by_side import BATCH_SIZE, FAILURE, LEARNING_RATE, MEASURES, Starts, train_side_by_side
 from studies.hu.equations import IOTA, KEY_BITS, EquationFacts, auxiliary_plan, equation_facts, rank_and_condition
 from studies.hu.experiments import INITIALISATIONS
+from studies.simulation.records import LoadedTable, Records, Scaling, records_of, scaled_features
+from studies.simulation.side_by_side import BATCH_SIZE, FAILURE, LEARNING_RATE, MEASURES, Starts, train_side_by_side
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data import column_blocks
 from vfl.learning import BatchSchedule, GradientDescent, initial_weights

@@ -6,15 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.cells import TaskCell
+from plumbline.measurements import TaskMeasurement
 from studies.claims.claim import Claim, Finding, Test, judged
 from studies.claims.kinds import among, listed
-from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, cell
+from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, measurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
+from studies.simulation.affine_expansions import TAYLOR_SLOPE, minimax_line
 from studies.study import StudyRun
-from vfl.theory.expansions import TAYLOR_SLOPE, minimax_line
 
 TITLE = "One epoch on the wire"
 # Batches of a short study; a step of MNIST under Algorithm 2 takes seconds.
@@ -34,8 +34,8 @@ def wire(run: StudyRun) -> Section:
     if not choices.wire:
         return _section(pd.DataFrame(), (_ABSENT,))
     # One federation at a time: two would share the processors, and tell other seconds.
-    cells = cells_of(choices)
-    frames = [_part(run, number, len(cells)).measure([one]) for number, one in enumerate(cells)]
+    measurements = measurements_of(choices)
+    frames = [_part(run, number, len(measurements)).measure([one]) for number, one in enumerate(measurements)]
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     frame = frame[frame["status"] == "done"] if len(frame) else frame
     return _section(labelled(frame), (*choices.skipped, *_notes(frame, choices)))
@@ -46,20 +46,20 @@ def _part(run: StudyRun, number: int, count: int) -> StudyRun:
     return replace(run, done=lambda share: run.done((number + share) / count))
 
 
-def cells_of(choices: HuChoices) -> list[TaskCell]:
+def measurements_of(choices: HuChoices) -> list[TaskMeasurement]:
     """List the federations: attacked from zero and from Xavier, honest, and one with a minimax line, on credit."""
-    cells = []
+    measurements = []
     for name in choices.datasets:
         common: dict[str, Any] = {"scaling": _SCALINGS[name], "seed": choices.seeds[0]}
         common["steps"] = _QUICK_STEPS[name] if choices.quick else None
         own: list[tuple[str, bool, dict[str, Any]]] = [("zero", True, {}), ("zero", False, {})]
         if name == "credit":
             own += [("xavier", True, {}), ("zero", True, {"slope": minimax_line().slope})]
-        cells += [
-            cell("wire_epoch:wire_epoch", name, initialisation=start, attacked=attacked, **more, **common)
+        measurements += [
+            measurement("wire_epoch:wire_epoch", name, initialisation=start, attacked=attacked, **more, **common)
             for start, attacked, more in own
         ]
-    return cells
+    return measurements
 
 
 def labelled(frame: pd.DataFrame) -> pd.DataFrame:

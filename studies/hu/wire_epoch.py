@@ -19,17 +19,17 @@ from plumbline.audit.request import AuditRequest
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import read_training_findings
 from plumbline.recipe import party_names
-from plumbline.simulation.live import finished_run
-from plumbline.simulation.records import LoadedTable, Records, Scaling, records_of, scaled_features
-from plumbline.simulation.side_by_side import Starts, Watch, train_side_by_side
 from services.common.run_folder import RunFolder
 from studies.hu.equations import auxiliary_plan
+from studies.simulation.affine_expansions import TAYLOR_SLOPE, AffineExpansion
+from studies.simulation.live import finished_run
+from studies.simulation.records import LoadedTable, Records, Scaling, records_of, scaled_features
+from studies.simulation.side_by_side import Starts, Watch, train_side_by_side
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.fixed_point import RESIDUAL
 from vfl.data import column_blocks
 from vfl.learning import BatchSchedule, GradientDescent, initial_weights, split_rows
 from vfl.learning.schedule import RowSplit
-from vfl.theory.expansions import TAYLOR_SLOPE, AffineExpansion
 
 ATTACK = "auxiliary_ciphertext"
 _ACTIVE, _PASSIVE = party_names(2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.cells import Cell, DataChoice, ModelChoice, TaskCell, windows
+from plumbline.measurements import DataChoice, Measurement, ModelChoice, TaskMeasurement, windows
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
@@ -79,15 +79,15 @@ def datasets(run: StudyRun, grid: Grid | None = None) -> Section:
     """Measure Table 1 for the data sets and seeds of the run's grid or another, networks split at its first ratio."""
     grid, skipped = usable(run, grid or (_QUICK if run.quick else _FULL))
     at_most = "" if grid.rows is None else f" (at most {grid.rows:,} were taken of a data set)"
-    planned: list[tuple[dict[str, Any], Cell]] = [
-        ({"dataset": name, "curve": label, "seed": seed, "start": 0}, TaskCell.of(f"{_HERE}:accuracy_of", model))
+    planned: list[tuple[dict[str, Any], Measurement]] = [
+        ({"dataset": name, "curve": label, "seed": seed, "start": 0}, TaskMeasurement.of(f"{_HERE}:accuracy_of", model))
         for name in grid.datasets
         for seed in range(run.seed, run.seed + grid.seeds)
         for label, model in _models(name, seed, grid).items()
     ]
     for name in grid.datasets:
         described = {"dataset": name, "curve": TABLE, "seed": run.seed, "start": 0}
-        planned.append((described, TaskCell.of(f"{_HERE}:size_of_table", DataChoice(name))))
+        planned.append((described, TaskMeasurement.of(f"{_HERE}:size_of_table", DataChoice(name))))
     results = measured(run, planned).reindex(columns=[*_COLUMNS])
     return Section(
         name="datasets",

@@ -1,6 +1,6 @@
-"""Attacks on a model whose records or whose coordinator were changed first, as no cell of an attack describes it.
+"""Attacks on a model whose records or whose coordinator were changed first, as no `AttackMeasurement` says.
 
-Each is a pure function of a model; what comes after the change is measured as in any cell.
+Each is a pure function of a model; what comes after the change is measured as in any.
 """
 
 import hashlib
@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import attacks
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell
-from plumbline.cells.measuring import NotApplicable, measure
 from plumbline.judge.measures import mse_per_feature
+from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement
+from plumbline.measurements.measuring import NotApplicable, measure
 from plumbline.simulation.situations import LabModel, Setting, situation_of
 from vfl.data import PsiClient, PsiServer, common_order, row_ids, rows_of
 from vfl.learning import confidence_scores
@@ -30,33 +30,33 @@ _STRANGERS = 20
 _MADE_UP = 0xA0B5
 
 
-def after_alignment(cell: AttackCell) -> TaskCell:
-    """The cell, where both parties found their common records by PSI beforehand."""
-    return _task("attack_after_alignment", cell)
+def after_alignment(measurement: AttackMeasurement) -> TaskMeasurement:
+    """The measurement, where both parties found their common records by PSI beforehand."""
+    return _task("attack_after_alignment", measurement)
 
 
-def behind_real_purifier(cell: AttackCell) -> TaskCell:
-    """The cell, where scores pass a purifier that was trained on scores of training records."""
-    return _task("attack_behind_real_purifier", cell)
+def behind_real_purifier(measurement: AttackMeasurement) -> TaskMeasurement:
+    """The measurement, where scores pass a purifier that was trained on scores of training records."""
+    return _task("attack_behind_real_purifier", measurement)
 
 
-def with_made_up_records(cell: AttackCell, distribution: Distribution) -> TaskCell:
-    """The cell, where auxiliary records are made up: uniform, normal or laplace (``synthetic_features``)."""
-    return _task("attack_with_made_up_records", cell, distribution=distribution)
+def with_made_up_records(measurement: AttackMeasurement, distribution: Distribution) -> TaskMeasurement:
+    """The measurement, where auxiliary records are made up: uniform, normal or laplace (``synthetic_features``)."""
+    return _task("attack_with_made_up_records", measurement, distribution=distribution)
 
 
-def _task(function: str, cell: AttackCell, **options: Any) -> TaskCell:
-    """Plain values of the cell's fields, so that a result depends on all of them."""
-    return TaskCell.of(
+def _task(function: str, measurement: AttackMeasurement, **options: Any) -> TaskMeasurement:
+    """Plain values of the measurement's fields, so that a result depends on all of them."""
+    return TaskMeasurement.of(
         f"{__name__}:{function}",
-        cell.model,
-        attack=cell.attack.name,
-        attack_options=cell.attack.options,
-        passive=cell.passive,
-        records=cell.records,
-        auxiliary=cell.auxiliary,
-        access=cell.access,
-        noise_seed=cell.seed,
+        measurement.model,
+        attack=measurement.attack.name,
+        attack_options=measurement.attack.options,
+        passive=measurement.passive,
+        records=measurement.records,
+        auxiliary=measurement.auxiliary,
+        access=measurement.access,
+        noise_seed=measurement.seed,
         **options,
     )
 
@@ -66,13 +66,13 @@ def attack_after_alignment(model: LabModel, **asked: Any) -> Mapping[str, Any]:
 
     Both sides' messages are made and read. ``aligned``: how many records both have.
     """
-    cell = _cell(model, asked)
-    own_ids, common = _intersected(len(model.labels), cell.seed)
+    measurement = _measurement(model, asked)
+    own_ids, common = _intersected(len(model.labels), measurement.seed)
     rows = [_places(ids, common) for ids in own_ids]
     features = model.features[rows[0]]
-    features[:, list(cell.passive)] = model.features[rows[1]][:, list(cell.passive)]
+    features[:, list(measurement.passive)] = model.features[rows[1]][:, list(measurement.passive)]
     aligned = replace(model, features=features, labels=model.labels[rows[0]])
-    return measure(cell, aligned) | {"aligned": len(common)}
+    return measure(measurement, aligned) | {"aligned": len(common)}
 
 
 def _intersected(n: int, seed: int) -> tuple[tuple[list[str], list[str]], list[str]]:
@@ -98,7 +98,7 @@ def attack_behind_real_purifier(model: LabModel, **asked: Any) -> Mapping[str, A
     file = Path(_histories().name) / f"{hashlib.sha256(history.tobytes()).hexdigest()}.npy"
     if not file.exists():
         np.save(file, history)
-    return measure(replace(_cell(model, asked), defences=(Choice.of("purification", scores=str(file)),)), model)
+    return measure(replace(_measurement(model, asked), defences=(Choice.of("purification", scores=str(file)),)), model)
 
 
 @cache
@@ -115,29 +115,31 @@ def attack_with_made_up_records(model: LabModel, *, distribution: Distribution, 
     Raises:
         NotApplicable: for an attack that needs what this adversary doesn't have.
     """
-    from attacks.shadow import synthetic_features
+    from studies.simulation.synthetic_features import synthetic_features
 
-    cell = _cell(model, asked)
-    generator = np.random.default_rng((_MADE_UP, cell.seed))
-    made = synthetic_features(distribution, cell.auxiliary, model.features.shape[1], generator)
+    measurement = _measurement(model, asked)
+    generator = np.random.default_rng((_MADE_UP, measurement.seed))
+    made = synthetic_features(distribution, measurement.auxiliary, model.features.shape[1], generator)
     answered = replace(
         model,
         features=np.vstack([model.features, made]),
         labels=np.append(model.labels, model.logits(made).argmax(axis=1)),
     )
     known = tuple(range(len(model.features), len(answered.features)))
-    seen = situation_of(answered, Setting(cell.passive, cell.records, complete=known, white_box=False))
+    seen = situation_of(answered, Setting(measurement.passive, measurement.records, complete=known, white_box=False))
     try:
-        estimate = attacks.load_prediction(cell.attack.name, **dict(cell.attack.options)).reconstruct(seen.view)
+        estimate = attacks.load_prediction(measurement.attack.name, **dict(measurement.attack.options)).reconstruct(
+            seen.view
+        )
     except attacks.ViewError as error:
         raise NotApplicable(str(error)) from error
     # Only real records teach the classifier that judges.
-    judge = situation_of(model, Setting(cell.passive, cell.records)).judge
+    judge = situation_of(model, Setting(measurement.passive, measurement.records)).judge
     return {"mse": mse_per_feature(seen.truth, estimate), "attack_accuracy": judge.accuracy(estimate)}
 
 
-def _cell(model: LabModel, asked: Mapping[str, Any]) -> AttackCell:
-    """The cell again; the model is at hand, and its description isn't looked at."""
+def _measurement(model: LabModel, asked: Mapping[str, Any]) -> AttackMeasurement:
+    """The measurement again; the model is at hand, and its description isn't looked at."""
     own = dict(asked)
     attack = Choice(own.pop("attack"), own.pop("attack_options"))
-    return AttackCell(ModelChoice(DataChoice(model.name)), attack=attack, seed=own.pop("noise_seed"), **own)
+    return AttackMeasurement(ModelChoice(DataChoice(model.name)), attack=attack, seed=own.pop("noise_seed"), **own)

@@ -19,9 +19,9 @@ from attacks.label_completion import own_classifier
 from attacks.network_views import network_view
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training_views import KnownRecords, TrainingView
-from plumbline.cells import DataChoice, TaskCell
-from plumbline.cells.measuring import NotApplicable
 from plumbline.judge.measures import mse_per_feature
+from plumbline.measurements import DataChoice, TaskMeasurement
+from plumbline.measurements.measuring import NotApplicable
 from plumbline.simulation.scaled_tables import ScaledTable
 from studies.jiang.inversion.inversion_plots import plots_of
 from studies.jiang.inversion.inversion_setting import Grid, measured, usable
@@ -177,7 +177,9 @@ def ladder(run: StudyRun, grid: Grid | None = None) -> Section:
     planned = [
         (
             {"dataset": name, "rung": rung, "place": number, "curve": attack, "seed": seed},
-            TaskCell.of(f"{_HERE}:told", DataChoice(name, grid.rows), rung=rung, attack=attack, seed=seed, steps=steps),
+            TaskMeasurement.of(
+                f"{_HERE}:told", DataChoice(name, grid.rows), rung=rung, attack=attack, seed=seed, steps=steps
+            ),
         )
         for name in grid.datasets
         for seed in range(run.seed, run.seed + grid.seeds)

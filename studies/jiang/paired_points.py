@@ -1,12 +1,12 @@
-"""Points of figures: cells measured under labels of their own, compared where windows and seeds are the same."""
+"""Points of figures: measurements measured under labels of their own, compared where windows and seeds are the same."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.cells import Cell
 from plumbline.judge.measures import Interval
+from plumbline.measurements import Measurement
 from studies.claims.claim import Claim, Finding, judged
 from studies.claims.kinds import listed, paired, where
 from studies.claims.statement import Statement, interval_over, interval_words
@@ -27,12 +27,12 @@ class Point:
     """One measurement of a figure.
 
     Attributes:
-        labels: columns that say where it is drawn; they replace columns of the cell's description.
-        cell: what is measured.
+        labels: columns that say where it is drawn; they replace columns of the measurement's description.
+        measurement: what is measured.
     """
 
     labels: Mapping[str, object]
-    cell: Cell
+    measurement: Measurement
 
 
 def measured(run: StudyRun, points: Sequence[Point]) -> pd.DataFrame:
@@ -40,7 +40,7 @@ def measured(run: StudyRun, points: Sequence[Point]) -> pd.DataFrame:
     if not points:
         return pd.DataFrame()
     labels = pd.DataFrame([dict(point.labels) for point in points])
-    found = run.measure([point.cell for point in points])
+    found = run.measure([point.measurement for point in points])
     return labels.join(found.drop(columns=[*labels.columns, *_OF_TASKS], errors="ignore"))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 import attacks
-from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
+from plumbline.measurements.descriptions import Measurement, TaskMeasurement
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import judged
 from studies.page.elements import number_words
@@ -54,7 +54,7 @@ def black_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     """
     plan = plan or (_QUICK if run.quick else _FULL)
     names, skipped = run.available(plan.datasets)
-    data = measured_on(run, names, partial(_cells, run, plan))
+    data = measured_on(run, names, partial(_measurements, run, plan))
     return Section(
         name="black_box",
         title="One passive feature in the black box (Figure 7)",
@@ -66,9 +66,9 @@ def black_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _measurements(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     return [
-        TaskCell.of(
+        TaskMeasurement.of(
             f"{__name__}:error_of_case",
             model_of(name, run.seed + number, rows=plan.rows),
             column=column,

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 import attacks
-from plumbline.cells.cells import Cell, TaskCell
 from plumbline.judge.measures import mse_per_feature
+from plumbline.measurements.descriptions import Measurement, TaskMeasurement
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import judged_here
 from studies.page.plots import Curve, Panel, Plot
@@ -29,9 +29,10 @@ from studies.rassouli.windowed import (
     model_of,
     window_options,
 )
+from studies.simulation.error_theory import sample_ordering
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
-from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space, sample_ordering
+from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space
 
 # How many predictions an empirical error is averaged over, how often, and what counts as near the closed form.
 COUNTS = (10, 30, 100, 300, 1000)
@@ -62,7 +63,7 @@ def bounds_section(run: StudyRun) -> Section:
     """
     plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
-    data = measured_on(run, names, partial(_cells, run, plan))
+    data = measured_on(run, names, partial(_measurements, run, plan))
     data = data.assign(k=classes_over(data))
     return Section(
         name="bounds",
@@ -83,11 +84,11 @@ def bounds_section(run: StudyRun) -> Section:
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _measurements(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     model = model_of(name, run.seed, rows=plan.rows)
     few = set(Windows(plan.windows.sizes, plan.centres).of(name))
     return [
-        TaskCell.of(
+        TaskMeasurement.of(
             f"{__name__}:theory_at", model, **window_options(window), records=plan.records, centres=window in few
         )
         for window in plan.windows.of(name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.cells.cells import Cell, DataChoice, TaskCell
+from plumbline.measurements.descriptions import DataChoice, Measurement, TaskMeasurement
 from plumbline.simulation.scaled_tables import ScaledTable
 from studies.claims.claim import judged
 from studies.page.plots import Curve, Panel, Plot
@@ -29,7 +29,7 @@ def columns_section(run: StudyRun) -> Section:
     """
     drawn = 3 if run.quick else _DRAWN
     names, skipped = run.available((*DATASETS, CODE))
-    data = _by_column(measured_on(run, names, partial(_cells, run, drawn)))
+    data = _by_column(measured_on(run, names, partial(_measurements, run, drawn)))
     return Section(
         name="columns",
         title="Data sets and their columns (Table I, Figure 6)",
@@ -41,12 +41,12 @@ def columns_section(run: StudyRun) -> Section:
     )
 
 
-def _cells(run: StudyRun, drawn: int, name: str) -> list[Cell]:
+def _measurements(run: StudyRun, drawn: int, name: str) -> list[Measurement]:
     function = f"{__name__}:described"
     if name != "synthetic":
-        return [TaskCell.of(function, DataChoice(name), draw=run.seed)]
+        return [TaskMeasurement.of(function, DataChoice(name), draw=run.seed)]
     return [
-        TaskCell.of(function, DataChoice(name, options=(("random_state", seed),)), draw=seed)
+        TaskMeasurement.of(function, DataChoice(name, options=(("random_state", seed),)), draw=seed)
         for seed in range(run.seed, run.seed + drawn)
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.cells.cells import Cell, Choice, TaskCell
+from plumbline.measurements.descriptions import Choice, Measurement, TaskMeasurement
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.statement import Statement
@@ -24,16 +24,17 @@ from studies.rassouli.white_box import GIA_STEPS, gia
 from studies.rassouli.windowed import (
     SYNTHETIC,
     Windows,
-    cells_over,
     classes_over,
     columns_of,
     measured_on,
+    measurements_over,
     model_of,
     window_options,
 )
+from studies.simulation.error_theory import sample_ordering
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
-from vfl.theory.prediction import row_space, sample_ordering
+from vfl.theory.prediction import row_space
 
 _PERMUTATION = ("feature_transform", (("at", "training"), ("kind", "permutation")))
 _EQUAL, _KEPT = 1e-6, 1e-3
@@ -67,7 +68,7 @@ def earlier_section(run: StudyRun) -> Section:
     plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
     items = {"systems": _systems, "attacks": _attacks, "transform": _transforms, "schemes": _schemes}
-    parts = {item: measured_on(run, names, partial(cells, run, plan)) for item, cells in items.items()}
+    parts = {item: measured_on(run, names, partial(measurements, run, plan)) for item, measurements in items.items()}
     found = {item: part.assign(item=item) for item, part in parts.items() if len(part)}
     statements = _statements(found) if found else ()
     rows = [
@@ -96,22 +97,22 @@ _NOTES = (
 )
 
 
-def _systems(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _systems(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     return [
-        TaskCell.of(f"{__name__}:systems_at", model_of(name, run.seed, rows=plan.rows), **window_options(window))
+        TaskMeasurement.of(f"{__name__}:systems_at", model_of(name, run.seed, rows=plan.rows), **window_options(window))
         for window in plan.systems.of(name)
     ]
 
 
-def _attacks(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _attacks(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     compared = (Choice.of("ls"), Choice.of("half_star"), Choice.of("rcc2"), gia("zero", plan.steps))
-    return list(cells_over(model_of(name, run.seed, rows=plan.rows), plan.searches, compared, plan.records))
+    return list(measurements_over(model_of(name, run.seed, rows=plan.rows), plan.searches, compared, plan.records))
 
 
-def _transforms(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _transforms(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     model = model_of(name, run.seed, "lbfgs", plan.small)
     return [
-        TaskCell.of(
+        TaskMeasurement.of(
             "studies.rassouli.transform:errors_when_transformed",
             model,
             **window_options(window),
@@ -122,9 +123,9 @@ def _transforms(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
     ]
 
 
-def _schemes(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _schemes(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     return [
-        TaskCell.of(
+        TaskMeasurement.of(
             "studies.rassouli.schemes:trade_off",
             model_of(name, run.seed, rows=plan.rows),
             **window_options(window),

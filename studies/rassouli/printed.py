@@ -14,8 +14,7 @@ import pandas as pd
 import attacks
 from attacks.chebyshev import null_basis
 from defences.decision import decisions
-from plumbline.cells.cells import TaskCell
-from plumbline.simulation.informed import given
+from plumbline.measurements.descriptions import TaskMeasurement
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import Claim, Finding
 from studies.page.elements import number_words
@@ -23,6 +22,7 @@ from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.windowed import SYNTHETIC, Windows, columns_of, done_rows, model_of, window_options
+from studies.simulation.informed import given
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
@@ -49,7 +49,7 @@ def printed_section(run: StudyRun) -> Section:
     rows = 4000 if run.quick else None
     measured = run.measure(
         [
-            TaskCell.of(f"{__name__}:as_printed", model_of(name, run.seed, rows=rows), **window_options(window))
+            TaskMeasurement.of(f"{__name__}:as_printed", model_of(name, run.seed, rows=rows), **window_options(window))
             for name in names
             for window in Windows(sizes=3, count=2).of(name)
         ]

@@ -16,9 +16,8 @@ import attacks
 import defences
 from attacks.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
-from plumbline.cells.cells import AttackCell, Choice, TaskCell, windows
 from plumbline.judge.measures import mse_per_feature
-from plumbline.simulation.informed import given
+from plumbline.measurements.descriptions import AttackMeasurement, Choice, TaskMeasurement, windows
 from plumbline.simulation.linear_models import TRAININGS, TrainedModel
 from plumbline.simulation.score_measures import mean_divergence, score_utility
 from studies.claims.claim import judged_here
@@ -27,6 +26,7 @@ from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.defended import SCHEME_CLAIMS, designed_above_plain
 from studies.rassouli.windowed import columns_of, done_rows, model_of, size_of, window_options
+from studies.simulation.informed import given
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.prediction import moments
@@ -91,7 +91,10 @@ def schemes_section(run: StudyRun) -> Section:
     places = [place for name in names for place in _places(run, plan, name)]
     function = f"{__name__}:trade_off"
     measured = run.measure(
-        [TaskCell.of(function, model, **window_options(window), records=plan.records) for model, window in places]
+        [
+            TaskMeasurement.of(function, model, **window_options(window), records=plan.records)
+            for model, window in places
+        ]
     )
     beside = _plugged(run, plan, places)
     done = done_rows(measured)
@@ -135,12 +138,12 @@ def _places(run: StudyRun, plan: _Plan, name: str) -> list[tuple[Any, tuple[int,
 
 def _plugged(run: StudyRun, plan: _Plan, places: list[tuple[Any, tuple[int, ...]]]) -> pd.DataFrame:
     """Defences of plugins against half*, in the words of the schemes' rows."""
-    cells = [
-        AttackCell(model, window, Choice.of("half_star"), plan.records, defences=(defence,), seed=model.seed)
+    measurements = [
+        AttackMeasurement(model, window, Choice.of("half_star"), plan.records, defences=(defence,), seed=model.seed)
         for model, window in places
         for defence in run.defences
     ]
-    found = run.measure(cells) if cells else pd.DataFrame()
+    found = run.measure(measurements) if measurements else pd.DataFrame()
     return found.assign(adversary="unaware", strength=np.nan, option="").rename(columns={"mse": "attack_error"})
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pandas as pd
 
-from plumbline.cells.cells import Cell, Choice
+from plumbline.measurements.descriptions import Choice, Measurement
 from studies.claims.claim import judged_here
 from studies.page.elements import number_words
 from studies.page.plots import Plot
@@ -20,13 +20,13 @@ from studies.rassouli.windowed import (
     LEVELS,
     SYNTHETIC,
     Windows,
-    brought_cells,
-    cells_over,
+    brought_measurements,
     classes_over,
     mean_errors,
     measured_on,
+    measurements_over,
     model_of,
-    posterior_cells,
+    posterior_measurements,
 )
 from studies.study import StudyRun
 
@@ -46,7 +46,7 @@ class _Plan:
     steps: int
 
 
-# Windows that Figure 4 has as well: their cells are the same.
+# Windows that Figure 4 has as well: their measurements are the same.
 _FULL = _Plan(DATASETS, None, Windows(count=5), Windows(sizes=8, count=4), records=1000, auxiliary=90, steps=GIA_STEPS)
 _QUICK = _Plan(
     ("satellite", SYNTHETIC),
@@ -62,12 +62,12 @@ _QUICK = _Plan(
 def starts_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     """Measure gradient inversion from 0, 1/2 and at random, with half* and ours beside it.
 
-    ``data``: a row per data set, window and attack (``run_cells``), ``k``, and ``start_at``: zero, half or random for
+    ``data``: a row per data set, window and attack (``measure_all``), ``k``, and ``start_at``: zero, half or random for
     gradient inversion, the attack's name for others.
     """
     plan = plan or (_QUICK if run.quick else _FULL)
     names, skipped = run.available(plan.datasets)
-    data = measured_on(run, names, partial(_cells, run, plan))
+    data = measured_on(run, names, partial(_measurements, run, plan))
     words = {gia(start, plan.steps).words: start for start in STARTS}
     # A guess that a user brings is called as a start is.
     words |= {start: f"attack {start}" for start in STARTS}
@@ -83,13 +83,13 @@ def starts_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _measurements(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     model = model_of(name, run.seed, rows=plan.rows)
     searches = [gia(start, plan.steps) for start in STARTS]
     return [
-        *cells_over(model, plan.windows, (*searches, Choice.of("half_star")), plan.records),
-        *brought_cells(run.attacks, model, plan.windows, plan.records, plan.auxiliary),
-        *posterior_cells(model, plan.ours, plan.records, plan.auxiliary),
+        *measurements_over(model, plan.windows, (*searches, Choice.of("half_star")), plan.records),
+        *brought_measurements(run.attacks, model, plan.windows, plan.records, plan.auxiliary),
+        *posterior_measurements(model, plan.ours, plan.records, plan.auxiliary),
     ]
 
 

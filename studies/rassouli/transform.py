@@ -15,17 +15,8 @@ from sklearn.linear_model import LogisticRegression
 import attacks
 from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
-from plumbline.cells.cells import Cell, Choice, TaskCell
 from plumbline.judge.measures import mse_per_feature
-from plumbline.simulation.informed import (
-    CAUTIOUS,
-    KNOWING,
-    WITH_RECORDS,
-    given,
-    half_where_nothing_fits,
-    informed_errors,
-    with_records,
-)
+from plumbline.measurements.descriptions import Choice, Measurement, TaskMeasurement
 from plumbline.simulation.linear_models import TrainedModel
 from plumbline.simulation.score_measures import mean_divergence
 from studies.claims.claim import judged_here
@@ -43,8 +34,17 @@ from studies.rassouli.windowed import (
     model_of,
     window_options,
 )
+from studies.simulation.error_theory import greatest_ls_error
+from studies.simulation.informed import (
+    CAUTIOUS,
+    KNOWING,
+    WITH_RECORDS,
+    given,
+    half_where_nothing_fits,
+    informed_errors,
+    with_records,
+)
 from studies.study import StudyRun
-from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments, row_space
 
 NONE, HALF = "none", "half"
@@ -91,7 +91,7 @@ def transform_section(run: StudyRun) -> Section:
     plan = _QUICK if run.quick else _FULL
     names, skipped = run.available(plan.datasets)
     lists = ["defence", "adversary", "mse", "kl"]
-    done = measured_on(run, names, partial(_cells, run, plan))
+    done = measured_on(run, names, partial(_measurements, run, plan))
     data = done.explode(lists, ignore_index=True) if len(done) else done.reindex(columns=[*done.columns, *lists])
     data = data.astype({"mse": float, "kl": float})
     data = data.assign(k=classes_over(data)).drop(columns="plugins", errors="ignore")
@@ -106,10 +106,10 @@ def transform_section(run: StudyRun) -> Section:
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _measurements(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     extra = tuple((one.name, one.options) for one in run.defences)
     return [
-        TaskCell.of(
+        TaskMeasurement.of(
             f"{__name__}:errors_when_transformed",
             model_of(name, run.seed + number, "lbfgs", plan.rows),
             **window_options(window),

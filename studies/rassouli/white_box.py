@@ -9,7 +9,7 @@ from functools import partial
 
 import pandas as pd
 
-from plumbline.cells.cells import Cell, Choice
+from plumbline.measurements.descriptions import Choice, Measurement
 from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
 from studies.page.elements import number_words
@@ -23,14 +23,14 @@ from studies.rassouli.windowed import (
     POSTERIOR,
     SYNTHETIC,
     Windows,
-    brought_cells,
-    cells_over,
+    brought_measurements,
     choice_words,
     classes_over,
     mean_errors,
     measured_on,
+    measurements_over,
     model_of,
-    posterior_cells,
+    posterior_measurements,
 )
 from studies.study import StudyRun
 
@@ -111,13 +111,13 @@ _QUICK = _Plan(
 def white_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     """Measure every attack of Figure 4 over windows of adjacent passive columns, and ours at four levels.
 
-    ``data``: a row per data set, trainer, split, window and attack (``run_cells``), with ``k`` besides. ``attack`` has
+    ``data``: a row per data set, trainer, split, window, attack (``measure_all``), with ``k`` besides. ``attack`` has
     gradient inversion as ``gia`` whatever its options, which the notes say. Attacks of ``run`` are measured where
     gradient inversion is.
     """
     plan = plan or (_QUICK if run.quick else _FULL)
     names, skipped = run.available(plan.datasets)
-    data = measured_on(run, names, partial(_cells, run, plan))
+    data = measured_on(run, names, partial(_measurements, run, plan))
     data = data.assign(attack=_short(data["attack"]), k=classes_over(data))
     return Section(
         name="white_box",
@@ -130,22 +130,24 @@ def white_box_section(run: StudyRun, plan: _Plan | None = None) -> Section:
     )
 
 
-def _cells(run: StudyRun, plan: _Plan, name: str) -> list[Cell]:
+def _measurements(run: StudyRun, plan: _Plan, name: str) -> list[Measurement]:
     first, second = (model_of(name, run.seed + number, rows=plan.rows) for number in (0, 1))
     other = model_of(name, run.seed, "lbfgs", plan.rows)
     return [
-        *cells_over(first, plan.closed, CLOSED, plan.records),
+        *measurements_over(first, plan.closed, CLOSED, plan.records),
         # With a seed for every window: guesses of one seed would all err alike.
         *(
-            replace(cell, attack=Choice.of("random_guess", seed=number))
-            for number, cell in enumerate(cells_over(first, plan.closed, (Choice.of("random_guess"),), plan.records))
+            replace(measurement, attack=Choice.of("random_guess", seed=number))
+            for number, measurement in enumerate(
+                measurements_over(first, plan.closed, (Choice.of("random_guess"),), plan.records)
+            )
         ),
-        *cells_over(second, plan.again, (*CLOSED, RCC1), plan.records),
-        *cells_over(first, plan.centres, (RCC1,), plan.records),
-        *cells_over(first, plan.searches, (gia("zero", plan.steps),), plan.records),
-        *brought_cells(run.attacks, first, plan.searches, plan.records, plan.auxiliary),
-        *cells_over(other, plan.other, CLOSED, plan.records),
-        *posterior_cells(first, plan.ours, plan.records, plan.auxiliary),
+        *measurements_over(second, plan.again, (*CLOSED, RCC1), plan.records),
+        *measurements_over(first, plan.centres, (RCC1,), plan.records),
+        *measurements_over(first, plan.searches, (gia("zero", plan.steps),), plan.records),
+        *brought_measurements(run.attacks, first, plan.searches, plan.records, plan.auxiliary),
+        *measurements_over(other, plan.other, CLOSED, plan.records),
+        *posterior_measurements(first, plan.ours, plan.records, plan.auxiliary),
     ]
 
 

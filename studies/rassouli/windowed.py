@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, Trainer, frozen_options, windows
+from plumbline.measurements.descriptions import (
+    AttackMeasurement,
+    Choice,
+    DataChoice,
+    Measurement,
+    ModelChoice,
+    Trainer,
+    frozen_options,
+    windows,
+)
 from studies.brought_plugins import foreknowledge_of
 from studies.study import StudyRun
 from vfl.data.catalogue import dataset
@@ -87,44 +96,48 @@ POSTERIOR = "posterior"
 LEVELS = {"half": "nothing", "mean": "means", "covariance": "covariance", "imputation": "records"}
 
 
-def cells_over(
+def measurements_over(
     model: ModelChoice, over: Windows, attacks: Sequence[Choice], records: int, known: Known = NOTHING
-) -> list[AttackCell]:
+) -> list[AttackMeasurement]:
     """Every attack on every window, by an adversary that knows so much beforehand."""
     return [
-        AttackCell(model, window, attack, records, auxiliary=known.auxiliary, moments=known.moments, seed=model.seed)
+        AttackMeasurement(
+            model, window, attack, records, auxiliary=known.auxiliary, moments=known.moments, seed=model.seed
+        )
         for window in over.of(model.data.name)
         for attack in attacks
     ]
 
 
-def brought_cells(
+def brought_measurements(
     attacks: Sequence[Choice], model: ModelChoice, over: Windows, records: int, auxiliary: int
-) -> list[AttackCell]:
+) -> list[AttackMeasurement]:
     """Every attack of ``--with`` on every window; ``auxiliary`` complete records for those that say they need some."""
     found = []
     for attack in attacks:
         needed = foreknowledge_of(attack)
         known = Known(auxiliary if needed.records else 0, moments=needed.moments)
-        found += cells_over(model, over, (attack,), records, known)
+        found += measurements_over(model, over, (attack,), records, known)
     return found
 
 
-def posterior_cells(model: ModelChoice, over: Windows, records: int, auxiliary: int) -> list[AttackCell]:
+def posterior_measurements(model: ModelChoice, over: Windows, records: int, auxiliary: int) -> list[AttackMeasurement]:
     """The Bayesian adversary at each level with what that level knows: at the highest, ``auxiliary`` records."""
     known = {"half": NOTHING, "imputation": Known(auxiliary, moments=True)}
     return [
-        cell
+        measurement
         for level in LEVELS
-        for cell in cells_over(
+        for measurement in measurements_over(
             model, over, (Choice.of(POSTERIOR, prior=level),), records, known.get(level, Known(moments=True))
         )
     ]
 
 
-def measured_on(run: StudyRun, names: Sequence[str], cells_of: Callable[[str], Sequence[Cell]]) -> pd.DataFrame:
-    """The rows of all data sets' cells that could be measured."""
-    return done_rows(run.measure([cell for name in names for cell in cells_of(name)]))
+def measured_on(
+    run: StudyRun, names: Sequence[str], measurements_of: Callable[[str], Sequence[Measurement]]
+) -> pd.DataFrame:
+    """The rows of all data sets' measurements that could be measured."""
+    return done_rows(run.measure([measurement for name in names for measurement in measurements_of(name)]))
 
 
 def window_options(window: tuple[int, ...]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Sweeps: a grid of measurements as a file, ``plumbline sweep``.
 
-cells = read_sweep(Path("sweep.toml")).cells   # what `plumbline.cells` computes
+measurements = read_sweep(Path("sweep.toml")).measurements   # what `plumbline.measurements` computes
 """
 
 from studies.sweeping.file import Sweep, read_sweep

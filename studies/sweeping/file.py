@@ -16,9 +16,9 @@ import attacks
 import defences
 from attacks.registry import attack_class
 from defences.registry import defence_class
-from plumbline.cells.cells import (
+from plumbline.measurements.descriptions import (
     Access,
-    AttackCell,
+    AttackMeasurement,
     Choice,
     DataChoice,
     ModelChoice,
@@ -50,16 +50,16 @@ class Sweep:
 
     Attributes:
         name: of the sweep and of its folder.
-        cells: in the order of the grid.
+        measurements: in the order of the grid.
     """
 
     name: str
-    cells: tuple[AttackCell, ...]
+    measurements: tuple[AttackMeasurement, ...]
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """Names of the data sets, each once."""
-        return tuple(dict.fromkeys(cell.model.data.name for cell in self.cells))
+        return tuple(dict.fromkeys(measurement.model.data.name for measurement in self.measurements))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _Model:
 
 @dataclass(frozen=True)
 class _Adversary:
-    """An attack and what it knows: fields of a cell."""
+    """An attack and what it knows: fields of a measurement."""
 
     attack: Choice
     knows: Mapping[str, Any]
@@ -110,8 +110,8 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
     """Make a sweep of what a file says, as nested mappings and lists.
 
     Keys: ``data``, ``split`` (``d`` or ``ratio``; ``windows``, ``seeds``, ``held_out``), ``model``, ``attacks``,
-    ``defences``, ``knowledge``, ``records``, ``name``. There are as many cells as the lists multiply to; those that
-    come out alike, as two ratios of few columns do, are one.
+    ``defences``, ``knowledge``, ``records``, ``name``. There are as many measurements as the lists multiply to; those
+    that come out alike, as two ratios of few columns do, are one.
 
     Args:
         content: as ``tomllib`` reads it.
@@ -119,7 +119,7 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
 
     Raises:
         SweepFileError: for an unknown key, an empty list, a value of another type or out of range, or an unknown data
-            set, attack, defence or option, and for more cells than a sweep may have.
+            set, attack, defence or option, and for more measurements than a sweep may have.
     """
     top = Keyed("", content, _TOP)
     for key in ("data", "split", "attacks"):
@@ -134,15 +134,17 @@ def sweep_of(content: Mapping[str, Any], name: str = "sweep") -> Sweep:
     adversaries = list(_adversaries(top))
     axes = (_models_on(list(_data(top)), split, models, shares), guards, records, adversaries)
     check_size("This grid", *axes)
-    cells = (checked("This grid", _cell, *grid) for grid in product(*axes))
-    return Sweep(chosen, tuple(dict.fromkeys(cells)))
+    measurements = (checked("This grid", _measurement, *grid) for grid in product(*axes))
+    return Sweep(chosen, tuple(dict.fromkeys(measurements)))
 
 
-def _cell(
+def _measurement(
     target: tuple[ModelChoice, tuple[int, ...]], guard: tuple[Choice, ...], records: int, adversary: _Adversary
-) -> AttackCell:
+) -> AttackMeasurement:
     model, passive = target
-    return AttackCell(model, passive, adversary.attack, records, defences=guard, seed=model.seed, **adversary.knows)
+    return AttackMeasurement(
+        model, passive, adversary.attack, records, defences=guard, seed=model.seed, **adversary.knows
+    )
 
 
 # --- data, splits and models --------------------------------------------------------------------------------------

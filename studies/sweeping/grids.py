@@ -10,8 +10,8 @@ from typing import Any, get_type_hints
 from vfl.plugin_registry import fits, in_words
 from vfl.suggestions import did_you_mean
 
-# A month of cells of two seconds; more are a slip, or work for several files.
-MOST_CELLS = 1_000_000
+# A month of measurements of two seconds; more are a slip, or work for several files.
+MOST_MEASUREMENTS = 1_000_000
 # Whole numbers of tables of results have 64 bits, seeds of numpy 32.
 LARGEST, LARGEST_SEED = 2**63 - 1, 2**32 - 1
 
@@ -129,12 +129,12 @@ def checked(place: str, act: Callable[..., Any], /, *arguments: Any, **options: 
 
 
 def check_size(place: str, *axes: Sequence[Any]) -> None:
-    """Raises SweepFileError when lists multiply to more than ``MOST_CELLS``, before anything is made of them."""
+    """Raises SweepFileError when lists multiply to more than ``MOST_MEASUREMENTS``, before anything is made of them."""
     count = prod(len(axis) for axis in axes)
-    if count > MOST_CELLS:
+    if count > MOST_MEASUREMENTS:
         raise SweepFileError(
-            f"{place} multiplies to {count:,}, and a sweep has at most {MOST_CELLS:,} cells: shorten lists, or make "
-            "several files of it; they may share a store."
+            f"{place} multiplies to {count:,}, and a sweep has at most {MOST_MEASUREMENTS:,} measurements: shorten "
+            "lists, or make several files of it; they may share a store."
         )
 
 
@@ -148,7 +148,9 @@ def _hints(plugin: Any) -> Mapping[str, Any]:
 def _several(place: str, given: Any) -> list[Any]:
     values = list(given) if isinstance(given, list | tuple) else [given]
     if not values:
-        raise SweepFileError(f"{place} is empty: a grid without a value there has no cell. Give one, or drop the key.")
+        raise SweepFileError(
+            f"{place} is empty: a grid without a value there has no measurement. Give one, or drop the key."
+        )
     return values
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from plumbline.cells.cells import Cell
-from plumbline.cells.engine import SweepOptions, run_cells
-from plumbline.cells.keys import data_of, digest_of_data, key_of
-from plumbline.cells.store import SweepStopped, open_store
+from plumbline.measurements.descriptions import Measurement
+from plumbline.measurements.engine import SweepOptions, measure_all
+from plumbline.measurements.keys import data_of, digest_of_data, key_of
+from plumbline.measurements.store import SweepStopped, open_store
 from plumbline.simulation.scaled_tables import SYNTHETIC
 from plumbline.terminal import shown_text
 from services.common.durable import write_durably
@@ -31,13 +31,13 @@ _VARYING = (
 
 @dataclass(frozen=True)
 class Tally:
-    """What became of cells.
+    """What became of measurements.
 
     Attributes:
         done: measured ones.
         not_applicable: those whose attack or defence can't work there.
         failed: those that ended in an error.
-        reasons: status, reason and how many cells, the most frequent first.
+        reasons: status, reason and how many measurements, the most frequent first.
     """
 
     done: int
@@ -58,25 +58,25 @@ def missing_data(names: Iterable[str], data_dir: Path | None) -> str:
     return f"{place} of {files}. Get them with: {commands}. Or set PLUMBLINE_DATA_DIR to where they are."
 
 
-def known_cells(cells: Sequence[Cell], options: SweepOptions) -> int:
-    """Count the cells whose results are kept already; those of missing data sets aren't."""
+def known_measurements(measurements: Sequence[Measurement], options: SweepOptions) -> int:
+    """Count the measurements whose results are kept already; those of missing data sets aren't."""
     if options.store is None or not options.store.is_dir():
         return 0
-    keys = [key for cell in cells if (key := _key(cell, options.data_dir))]
+    keys = [key for measurement in measurements if (key := _key(measurement, options.data_dir))]
     with open_store(options.store) as store:
         found = store.read(keys)
     return sum(key in found and found[key].status != "failed" for key in keys)
 
 
-def _key(cell: Cell, data_dir: Path | None) -> str:
+def _key(measurement: Measurement, data_dir: Path | None) -> str:
     try:
-        return key_of(cell, digest_of_data(data_of(cell), data_dir))
+        return key_of(measurement, digest_of_data(data_of(measurement), data_dir))
     except DatasetNotFound:
         return ""
 
 
 def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) -> pd.DataFrame:
-    """Measure a sweep's cells, and write ``sweep.toml`` and ``results.parquet`` (``run_cells``) into a folder.
+    """Measure a sweep's measurements, and write ``sweep.toml`` and ``results.parquet`` (``measure_all``) into a folder.
 
     Args:
         sweep: what to measure.
@@ -91,12 +91,14 @@ def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) ->
     if said := missing_data(sweep.datasets, options.data_dir):
         raise DatasetNotFound(said)
     write_durably(folder / GRID, grid, private=False)
-    results = run_cells(sweep.cells, options)
+    results = measure_all(sweep.measurements, options)
     try:
         write_durably(folder / RESULTS, lambda file: results.to_parquet(file, index=False), private=False)
     except OSError as error:
         kept = (
-            f" All cells are kept in {options.store}: the same command then measures nothing." if options.store else ""
+            f" All measurements are kept in {options.store}: the same command then measures nothing."
+            if options.store
+            else ""
         )
         raise SweepStopped(
             f"{folder / RESULTS} can't be written ({error.strerror or error}): free the disk, or choose another --out."
@@ -106,7 +108,7 @@ def run_sweep(sweep: Sweep, grid: bytes, folder: Path, options: SweepOptions) ->
 
 
 def tally_of(results: pd.DataFrame) -> Tally:
-    """Count what became of cells, from their ``status`` and ``reason``."""
+    """Count what became of measurements, from their ``status`` and ``reason``."""
     counts = Counter(results["status"])
     pairs = zip(results["status"], results["reason"], strict=True)
     reasons = Counter((status, reason) for status, reason in pairs if status != "done").most_common()
@@ -118,7 +120,7 @@ def means_of(results: pd.DataFrame) -> pd.DataFrame:
     """Average errors over windows and seeds: a row per attack and d, and per value of all else that varies.
 
     Columns: dataset, attack, what varies of models, defences and knowledge for one attack, d, ``mse``, ``guess``,
-    ``federation_part`` and ``cells``: how many measured ones were averaged.
+    ``federation_part`` and ``measurements``: how many measured ones were averaged.
     """
     done = results[results["status"] == "done"]
     if done.empty:
@@ -151,12 +153,12 @@ _MOST_REASONS = 12
 
 
 def print_results(console: Console, results: pd.DataFrame) -> None:
-    """Show mean errors with the number of cells behind each, and why cells have none."""
+    """Show mean errors with the number of measurements behind each, and why measurements have none."""
     means = means_of(results)
     for dataset, own in means.groupby("dataset", sort=False):
         console.print(_table(str(dataset), own.drop(columns="dataset")))
     tally = tally_of(results)
-    counts = f"{tally.done:,} cells done, {tally.not_applicable:,} not applicable, {tally.failed:,} failed."
+    counts = f"{tally.done:,} measurements done, {tally.not_applicable:,} not applicable, {tally.failed:,} failed."
     console.print(counts, highlight=False, style="bold" if not tally.failed else "bold red")
     for status, reason, count in tally.reasons[:_MOST_REASONS]:
         console.print(shown_text(f"{count:,} {status}: {reason}"), highlight=False, soft_wrap=True)
@@ -168,7 +170,7 @@ def _table(dataset: str, means: pd.DataFrame) -> Table:
     """One data set: a row per attack and all else that varies, a column per d."""
     sizes = _spread(sorted(means["d"].unique()))
     shown = Table(
-        title=f"{dataset}: mean squared error per feature (cells)",
+        title=f"{dataset}: mean squared error per feature (measurements)",
         caption="" if len(sizes) == means["d"].nunique() else "Some d; the results have all.",
     )
     keys = [name for name in means.columns if name not in ("d", "mse", "guess", "federation_part", "cells")]
@@ -178,8 +180,8 @@ def _table(dataset: str, means: pd.DataFrame) -> Table:
         shown.add_column(f"d = {size}", justify="right")
     for values, own in means.groupby(keys, sort=False):
         at = own.set_index("d")
-        cells = (f"{at.mse[size]:.4f} ({at.cells[size]})" if size in at.index else "" for size in sizes)
-        shown.add_row(*(shown_text(str(value)) for value in values), *cells)
+        measurements = (f"{at.mse[size]:.4f} ({at.cells[size]})" if size in at.index else "" for size in sizes)
+        shown.add_row(*(shown_text(str(value)) for value in values), *measurements)
     return shown
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from plumbline.cells import DataChoice, TaskCell
+from plumbline.measurements import DataChoice, TaskMeasurement
 from studies.page.elements import HeatMap
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -18,7 +18,7 @@ def covariance_section(run: StudyRun) -> Section:
     # Of the windows of the section on the agnostic attack this one takes the middle size.
     plan = QUICK if run.quick else WindowPlan()
     names, missing = run.available(plan.datasets)
-    facts = run.measure([TaskCell.of(_TASK, DataChoice(name)) for name in names])
+    facts = run.measure([TaskMeasurement.of(_TASK, DataChoice(name)) for name in names])
     seeds = range(run.seed, run.seed + plan.seeds)
     at = []
     for name in names:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.cells import DataChoice, ModelChoice, TaskCell
+from plumbline.measurements import DataChoice, ModelChoice, TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
 from studies.claims.kinds import among, equal
 from studies.claims.statement import interval_over, interval_words
@@ -59,9 +59,9 @@ def moments_section(run: StudyRun) -> Section:
     """Measure shapes, moments and accuracies of the data sets."""
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
-    tables = run.measure([TaskCell.of(_FACTS + "moments_of", DataChoice(name)) for name in names])
+    tables = run.measure([TaskMeasurement.of(_FACTS + "moments_of", DataChoice(name)) for name in names])
     models = [model for name in names for model in _models(name, range(run.seed, run.seed + plan.seeds), plan)]
-    accuracies = run.measure([TaskCell.of(_FACTS + "accuracy_of", model) for model in models])
+    accuracies = run.measure([TaskMeasurement.of(_FACTS + "accuracy_of", model) for model in models])
     data = pd.concat([tables, accuracies], ignore_index=True)
     return Section(
         name="moments",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.cells import Choice, TaskCell
+from plumbline.measurements import Choice, TaskMeasurement
 from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -93,7 +93,9 @@ def _distorted(run: StudyRun, at: list[Attacked], plan: _Plan) -> pd.DataFrame:
     asked = [(one, epsilon) for one in at for epsilon in (0.0, *plan.epsilons)]
     frame = run.measure(
         [
-            TaskCell.of(_TASK, one.model, passive=one.passive, epsilon=epsilon, records=plan.records, informed=False)
+            TaskMeasurement.of(
+                _TASK, one.model, passive=one.passive, epsilon=epsilon, records=plan.records, informed=False
+            )
             for one, epsilon in asked
         ]
     )

@@ -13,19 +13,20 @@ from scipy.stats import spearmanr
 
 import attacks
 from attacks.agnostic import Agnostic
-from plumbline.cells import TaskCell
 from plumbline.judge.measures import Interval, mse_per_feature
+from plumbline.measurements import TaskMeasurement
 from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import FEWEST_POINTS
 from studies.claims.statement import Statement, interval_over, interval_words
 from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
+from studies.simulation.error_theory import agnostic_error, score_error_correlation
 from studies.study import StudyRun
 from studies.varasteh.rivals import ADULT, GRID, PAPER_DATASETS, WindowPlan, columns_of, placed
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
-from vfl.theory.prediction import agnostic_error, moments, score_error_correlation
+from vfl.theory.prediction import moments
 
 _TASK = "studies.varasteh.own_accuracy:own_model_of"
 _GAINING, _OTHERS = (GRID, "pendigits"), ("bank", "satellite", ADULT)
@@ -46,7 +47,7 @@ def accuracy_section(run: StudyRun) -> Section:
     plan = _QUICK if run.quick else _FULL
     names, missing = run.available(plan.datasets)
     at = [one for name in names for one in plan.of(name, run.seed)]
-    frame = run.measure([TaskCell.of(_TASK, one.model, passive=one.passive, records=plan.records) for one in at])
+    frame = run.measure([TaskMeasurement.of(_TASK, one.model, passive=one.passive, records=plan.records) for one in at])
     active = [columns_of(one.model.data.name) - len(one.passive) for one in at]
     data = placed(frame, [one.passive for one in at]).assign(active=active)
     return Section(

@@ -9,7 +9,7 @@ from typing import get_args
 import pandas as pd
 
 from defences.parameter_rotation import Secret
-from plumbline.cells import TaskCell
+from plumbline.measurements import TaskMeasurement
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import secret_statements
@@ -40,7 +40,7 @@ def secrets_section(run: StudyRun) -> Section:
     common = {"passive": 0, "epsilon": plan.epsilon, "draws": plan.draws, "seed": run.seed}
     data = run.measure(
         [
-            TaskCell.of(_TASK, paper_model(name, run.seed), secret=secret, **common)
+            TaskMeasurement.of(_TASK, paper_model(name, run.seed), secret=secret, **common)
             for name in names
             for secret in get_args(Secret)
         ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from plumbline.cells import Choice
+from plumbline.measurements import Choice
 from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun
@@ -31,7 +31,7 @@ ALPHAS = (0.1, 1.0, 10.0)
 SCORE_DEFENCES = (Choice.of("score_rounding", decimals=1), Choice.of("class_label"))
 
 
-# Of data sets that are refined; cells are those of the section on the agnostic attack.
+# Of data sets that are refined; measurements are those of the section on the agnostic attack.
 _FULL = WindowPlan(("satellite", "pendigits", "bank"), sizes=6, windows=3, seeds=1)
 _QUICK = WindowPlan(("satellite",), sizes=2, windows=2, seeds=1, records=100)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, windows
+from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, windows
 from studies.brought_plugins import foreknowledge_of
 from studies.study import StudyRun
 from vfl.data import dataset
@@ -45,9 +45,9 @@ class Rival:
     ours: bool = False
     defences: tuple[Choice, ...] = ()
 
-    def cell(self, model: ModelChoice, passive: tuple[int, ...], records: int) -> AttackCell:
+    def measurement(self, model: ModelChoice, passive: tuple[int, ...], records: int) -> AttackMeasurement:
         """Describe its attack on the first held-out records of a model."""
-        return AttackCell(
+        return AttackMeasurement(
             model,
             passive,
             self.attack,
@@ -158,5 +158,5 @@ def placed(frame: pd.DataFrame, windows: Sequence[tuple[int, ...]]) -> pd.DataFr
 def errors(run: StudyRun, at: Sequence[Attacked], rivals: Sequence[Rival], records: int) -> pd.DataFrame:
     """Measure every rival in every situation: a row each, its ``curve`` the rival's label."""
     pairs = [(one, rival) for one in at for rival in rivals]
-    frame = run.measure([rival.cell(one.model, one.passive, records) for one, rival in pairs])
+    frame = run.measure([rival.measurement(one.model, one.passive, records) for one, rival in pairs])
     return frame.assign(curve=[rival.label for _, rival in pairs])

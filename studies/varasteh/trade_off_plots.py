@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from plumbline.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from studies.page.plots import Curve, Panel, Plot
+from studies.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS
 from studies.varasteh.distortion_claims import SMALL, measured_only
 from studies.varasteh.rotation import CLAMPED, HALF, NAIVE, PREDICTED
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.cells import TaskCell, windows
+from plumbline.measurements import TaskMeasurement, windows
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import few_columns_statements, trade_off_statements
@@ -57,11 +57,11 @@ class _Asked:
     epsilon: float
     case: str | None = None
 
-    def cell(self, records: int) -> TaskCell:
+    def measurement(self, records: int) -> TaskMeasurement:
         """Describe its measurement. In the usual case adversaries who know the defence attack as well."""
         options = {"passive": self.passive, "epsilon": self.epsilon, "records": records, "informed": self.case is None}
         chosen = {} if self.case is None else {"case": self.case}
-        return TaskCell.of(_TASK, paper_model(self.dataset, self.seed), **options, **chosen)
+        return TaskMeasurement.of(_TASK, paper_model(self.dataset, self.seed), **options, **chosen)
 
 
 def trade_offs_section(run: StudyRun) -> Section:
@@ -99,7 +99,7 @@ def epsilon_section(run: StudyRun) -> Section:
 
 
 def _measured(run: StudyRun, asked: Sequence[_Asked], plan: _Plan) -> pd.DataFrame:
-    frame = run.measure([one.cell(plan.records) for one in asked])
+    frame = run.measure([one.measurement(plan.records) for one in asked])
     if not len(frame):
         return frame
     return placed(frame, [one.passive for one in asked]).assign(epsilon=[one.epsilon for one in asked])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.catalogue import STUDIES, load_study
 from studies.claims.statement import Statement, Verdict
 from studies.defences.canaries import canaries_section

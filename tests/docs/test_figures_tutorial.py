@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import attacks
 import defences
-from plumbline.cells import Choice, SweepOptions
 from plumbline.cli import app
+from plumbline.measurements import Choice, SweepOptions
 from studies.cli import papers
 from studies.page.panel_charts import document
 from studies.rassouli import white_box

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions, TaskCell, run_cells
-from plumbline.cells.store import SweepStopped, open_store
+from plumbline.measurements import SweepOptions, TaskMeasurement, measure_all
+from plumbline.measurements.store import SweepStopped, open_store
 from tests.harness.sweep_tasks import TASKS, noted
-from tests.harness.sweeping import commanded, ended_after, signalled, slow_cells, started
+from tests.harness.sweeping import commanded, ended_after, signalled, slow_measurements, started
 
-_CELLS, _SECONDS = 40, 0.2
-# Of finished cells, where the sweep is killed.
+_MEASUREMENTS, _SECONDS = 40, 0.2
+# Of finished measurements, where the sweep is killed.
 _POINTS = sorted(int(point) for point in np.random.default_rng(14).integers(1, 18, size=2))
 
 
@@ -28,22 +28,24 @@ def kept_in(folder: Path) -> int:
 def test_a_killed_sweep_goes_on_and_computes_nothing_twice_but_what_was_in_flight(workers: int, tmp_path: Path) -> None:
     for point in _POINTS:
         finished = kept_in(tmp_path)
-        process = started(tmp_path, _CELLS, _SECONDS, workers)
+        process = started(tmp_path, _MEASUREMENTS, _SECONDS, workers)
         status, _ = ended_after(process, max(point - finished, 1), signal.SIGKILL)
         assert status == -signal.SIGKILL
-        assert finished < kept_in(tmp_path) < _CELLS
+        assert finished < kept_in(tmp_path) < _MEASUREMENTS
     kept, computed = kept_in(tmp_path), len(noted(tmp_path / "log"))
-    # A job has up to fifteen such cells; those that were in flight are lost, of each worker at each kill.
+    # A job has up to fifteen such measurements; those that were in flight are lost, of each worker at each kill.
     assert computed - kept <= len(_POINTS) * workers * 15
-    found = run_cells(slow_cells(tmp_path, _CELLS, _SECONDS), SweepOptions(store=tmp_path / "cells", workers=1))
+    found = measure_all(
+        slow_measurements(tmp_path, _MEASUREMENTS, _SECONDS), SweepOptions(store=tmp_path / "cells", workers=1)
+    )
     assert found.attrs["known"] == kept
-    assert len(noted(tmp_path / "log")) - computed == _CELLS - kept
-    assert list(found.square) == [number**2 for number in range(_CELLS)]
+    assert len(noted(tmp_path / "log")) - computed == _MEASUREMENTS - kept
+    assert list(found.square) == [number**2 for number in range(_MEASUREMENTS)]
     assert not list((tmp_path / "cells").rglob("*.unfinished"))
 
 
 def test_what_is_lost_by_a_kill_is_what_was_in_flight(tmp_path: Path) -> None:
-    # A second each: a job has one cell, two workers have two, and as many wait for them.
+    # A second each: a job has one measurement, two workers have two, and as many wait for them.
     process = started(tmp_path, 8, 0.8, 2)
     ended_after(process, 2, signal.SIGKILL)
     assert kept_in(tmp_path) >= 2
@@ -64,7 +66,7 @@ def test_an_interrupted_sweep_ends_in_a_sentence_and_what_is_done_stays(workers:
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert f"finished cells are kept in {store}" in " ".join(errors.split())
+    assert f"finished measurements are kept in {store}" in " ".join(errors.split())
     with open_store(store) as opened:
         keys = [key for part in store.glob("*.parquet") for key in pd.read_parquet(part).key]
         assert len(opened.read(keys)) == len(keys) > 0
@@ -81,22 +83,23 @@ def test_a_disk_that_fills_up_stops_the_sweep_and_keeps_what_is_done(
             raise OSError(errno.ENOSPC, "No space left on device")
         fsync(descriptor)
 
-    cells = slow_cells(tmp_path, 20, 0.0)
+    # More than a job holds.
+    measurements = slow_measurements(tmp_path, 80, 0.0)
     with monkeypatch.context() as full:
         full.setattr("services.common.durable.os.fsync", filling)
         with pytest.raises(SweepStopped, match="No space left on device") as told:
-            run_cells(cells, SweepOptions(store=tmp_path / "cells", workers=1))
+            measure_all(measurements, SweepOptions(store=tmp_path / "cells", workers=1))
     assert "\n" not in str(told.value)
     assert {path.suffix for path in (tmp_path / "cells").iterdir()} <= {".parquet", ""}
-    found = run_cells(cells, SweepOptions(store=tmp_path / "cells", workers=1))
+    found = measure_all(measurements, SweepOptions(store=tmp_path / "cells", workers=1))
     assert found.attrs["known"] >= 1
     assert (found.status == "done").all()
 
 
-def test_a_cell_that_ends_its_worker_fails_and_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_measurement_that_ends_its_worker_fails_and_takes_no_other_with_it(tmp_path: Path) -> None:
     log = str(tmp_path / "log")
-    cells = [TaskCell.of(f"{TASKS}:deadly", number=number, log=log, last=7) for number in range(20)]
-    found = run_cells(cells, SweepOptions(store=tmp_path / "cells", workers=2))
+    measurements = [TaskMeasurement.of(f"{TASKS}:deadly", number=number, log=log, last=7) for number in range(20)]
+    found = measure_all(measurements, SweepOptions(store=tmp_path / "cells", workers=2))
     assert list(found.status) == ["failed" if number == 7 else "done" for number in range(20)]
     assert "died" in found.reason[7]
     assert list(found.number) == list(range(20))

@@ -14,11 +14,11 @@ from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import PublicKeyShown, WireVector
-from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
+from studies.simulation.wired_trainings import train_together, wired_trainings
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures

@@ -1,4 +1,4 @@
-"""Hu's study on data of nobody: its cells are measured in this process, whatever data set they name."""
+"""Hu's study on data of nobody: its measurements are measured in this process, whatever data set they name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.cells import Cell, TaskCell
-from plumbline.cells.engine import description
-from plumbline.simulation.records import Records
+from plumbline.measurements import Measurement, TaskMeasurement
+from plumbline.measurements.engine import description
+from studies.simulation.records import Records
 from studies.study import StudyRun
 
 
@@ -37,17 +37,17 @@ class MadeUpHu(StudyRun):
         """All of them."""
         return tuple(names), ()
 
-    def measure(self, cells: Sequence[Cell]) -> pd.DataFrame:
+    def measure(self, measurements: Sequence[Measurement]) -> pd.DataFrame:
         """Measure tasks on made-up records."""
-        return pd.DataFrame([description(one) | outcome(one) for one in cells])
+        return pd.DataFrame([description(one) | outcome(one) for one in measurements])
 
 
-def outcome(cell: Cell) -> dict[str, Any]:
+def outcome(measurement: Measurement) -> dict[str, Any]:
     """Call a task as the engine does."""
-    assert isinstance(cell, TaskCell)
-    assert cell.on is not None
-    module, _, name = cell.function.partition(":")
+    assert isinstance(measurement, TaskMeasurement)
+    assert measurement.on is not None
+    module, _, name = measurement.function.partition(":")
     found: dict[str, Any] = getattr(import_module(module), name)(
-        MADE_UP[getattr(cell.on, "name", "")], **dict(cell.options)
+        MADE_UP[getattr(measurement.on, "name", "")], **dict(measurement.options)
     )
     return {"status": "done", "reason": ""} | found

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
+from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
 from studies.claims.statement import Statement, verdict_of
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
@@ -29,7 +29,7 @@ STARVED = Study(
     title="A study of nobody",
     paper="Nobody, Never, 2026",
     sections={"starved": f"{_HERE}:starved_section"},
-    lead="Its cells lack a library.",
+    lead="Its measurements lack a library.",
 )
 
 
@@ -37,12 +37,12 @@ def curves_section(run: StudyRun) -> Section:
     """Attacks against d, those of ``--with`` among them."""
     model = ModelChoice(DataChoice("breast_cancer"), seed=run.seed)
     attacks = (Choice.of("half_star"), Choice.of("posterior", prior="half"), *run.attacks)
-    cells = [
-        AttackCell(model, windows(COLUMNS, d, 2)[0], attack, records=5)
+    measurements = [
+        AttackMeasurement(model, windows(COLUMNS, d, 2)[0], attack, records=5)
         for d in ((1, 10) if run.quick else (1, 10, 20))
         for attack in attacks
     ]
-    frame = run.measure(cells)
+    frame = run.measure(measurements)
     curves = tuple(
         Curve(
             attack.words,
@@ -69,8 +69,8 @@ def curves_section(run: StudyRun) -> Section:
 
 def numbers_section(run: StudyRun) -> Section:
     """One number per seed."""
-    cells = [TaskCell.of(f"{_HERE}:twice", number=run.seed + n) for n in range(2 if run.quick else 4)]
-    frame = run.measure(cells)
+    measurements = [TaskMeasurement.of(f"{_HERE}:twice", number=run.seed + n) for n in range(2 if run.quick else 4)]
+    frame = run.measure(measurements)
     return Section("numbers", "Numbers", frame, frame[["number", "value"]], (), ("All of them are even.",))
 
 
@@ -80,8 +80,8 @@ def broken_section(run: StudyRun) -> Section:
 
 
 def starved_section(run: StudyRun) -> Section:
-    """It is drawn of what none of its cells has measured."""
-    frame = run.measure([TaskCell.of(f"{_HERE}:unfurnished")])
+    """It is drawn of what none of its measurements has measured."""
+    frame = run.measure([TaskMeasurement.of(f"{_HERE}:unfurnished")])
     return Section("starved", "Starved", frame, frame[["value"]], (), ())
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from services.common.agreement import TrainingPlan
 from services.common.learner_calls import LearnerCalls
-from services.in_process.direct_peers import DirectPeer
 from services.party.party_model import PartyModel
 from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
@@ -22,6 +21,7 @@ from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn
+from studies.simulation.direct_peers import DirectPeer
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from tests.harness.sides import do_step

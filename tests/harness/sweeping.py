@@ -6,20 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plumbline.cells import Cell, SweepOptions, TaskCell, run_cells
+from plumbline.measurements import Measurement, SweepOptions, TaskMeasurement, measure_all
 from tests.harness.sweep_tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
 
 
-def slow_cells(folder: Path, count: int, seconds: float) -> list[Cell]:
-    """Cells that note in ``folder/log`` when they compute."""
+def slow_measurements(folder: Path, count: int, seconds: float) -> list[Measurement]:
+    """Measurements that note in ``folder/log`` when they compute."""
     log = str(folder / "log")
-    return [TaskCell.of(f"{TASKS}:slowly", number=number, log=log, seconds=seconds) for number in range(count)]
+    return [TaskMeasurement.of(f"{TASKS}:slowly", number=number, log=log, seconds=seconds) for number in range(count)]
 
 
 def started(folder: Path, count: int, seconds: float, workers: int) -> "subprocess.Popen[str]":
-    """Start a sweep that writes how many of its cells are kept."""
+    """Start a sweep that writes how many of its measurements are kept."""
     arguments = ["tests.harness.sweeping", str(folder), str(count), str(seconds), str(workers)]
     return commanded(arguments, ROOT)
 
@@ -38,7 +38,7 @@ def commanded(arguments: list[str], folder: Path) -> "subprocess.Popen[str]":
 
 
 def ended_after(process: "subprocess.Popen[str]", finished: int, with_signal: signal.Signals) -> tuple[int, str]:
-    """End a sweep, and its workers, once so many of its cells are kept; its status, and what it wrote as errors."""
+    """End a sweep, and its workers, once so many measurements are kept; its status, and what it wrote as errors."""
     if process.stdout is None:
         raise AssertionError
     for line in process.stdout:
@@ -55,14 +55,16 @@ def signalled(process: "subprocess.Popen[str]", with_signal: signal.Signals) -> 
 
 
 def main() -> None:
-    """Sweep, and write how many cells are kept after each job."""
+    """Sweep, and write how many measurements are kept after each job."""
     folder, count, seconds, workers = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
 
     def done(share: float) -> None:
         sys.stdout.write(f"{round(share * count)}\n")
         sys.stdout.flush()
 
-    run_cells(slow_cells(folder, count, seconds), SweepOptions(store=folder / "cells", workers=workers, done=done))
+    measure_all(
+        slow_measurements(folder, count, seconds), SweepOptions(store=folder / "cells", workers=workers, done=done)
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from plumbline.simulation.records import Records
 from studies.hu.wire_epoch import wire_epoch
-from vfl.theory.expansions import minimax_line
+from studies.simulation.affine_expansions import minimax_line
+from studies.simulation.records import Records
 
 
 def made_up() -> Records:

@@ -60,8 +60,6 @@ LONGER: dict[str, str] = {}
 # Who names an attack or a defence beside its registry, and why: all else works by what a plugin says of itself.
 NAMING_PLUGINS = {
     "plumbline/cli/preflight.py": "says what to do, with an example",
-    "plumbline/simulation/informed.py": "who knows what the papers' two defences of parameters have drawn",
-    "plumbline/simulation/live.py": "asks how many bits a paper's noise needs",
     "services/common/plan_settings.py": "shows how options are written, with an example",
     "services/common/settings.py": "shows how options are written, with an example",
     "services/protocols/hu/guard.py": "says what to do, with an example",
@@ -323,7 +321,7 @@ def test_everything_public_has_a_docstring(package: str) -> None:
 
 
 def test_studies_do_not_import_each_other() -> None:
-    shared = {"claims", "cli", "figures", "page", "speed", "sweeping"}
+    shared = {"claims", "cli", "figures", "page", "simulation", "speed", "sweeping"}
     studies = {folder.name for folder in (ROOT / "studies").iterdir() if (folder / "__init__.py").exists()} - shared
     assert studies == {"defences", "hu", "jiang", "rassouli", "varasteh"}
     for path in files_of("studies"):

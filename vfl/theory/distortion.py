@@ -70,10 +70,3 @@ def worst_transform(matrix: FloatArray, second_moment: FloatArray) -> FloatArray
     left_vectors, _, right_vectors = np.linalg.svd(_projector(matrix) @ second_moment)
     worst: FloatArray = -(left_vectors @ right_vectors).T
     return worst
-
-
-def greatest_ls_error(matrix: FloatArray, second_moment: FloatArray) -> float:
-    """Compute the error of ls under H*: (Tr((I + P) K_0) + 2 ||P K_0||_*)/d (Rassouli eq. 81 over d)."""
-    projected = _projector(matrix) @ second_moment
-    singular_values = np.linalg.svd(projected, compute_uv=False)
-    return float(np.trace(second_moment) + np.trace(projected) + 2 * singular_values.sum()) / len(second_moment)

@@ -200,11 +200,6 @@ def sortable_epochs(batches: int) -> int:
     return (batches - 1).bit_length() + 1
 
 
-def exact_epochs(batches: int) -> int:
-    """Count the epochs after which its values are known up to sign: at least 2, to see theta move (Theorem 3.5)."""
-    return max(sortable_epochs(batches), 2)
-
-
 # --- how many equations ----------------------------------------------------------------------------------------
 
 

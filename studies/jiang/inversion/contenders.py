@@ -1,6 +1,6 @@
 """Who is drawn: the paper's attacks, and those that it lacks."""
 
-from plumbline.cells import Choice
+from plumbline.measurements import Choice
 from studies.jiang.inversion.inversion_setting import Contender, gradient_inversion
 
 RANDOM, ESA, GRN = "random guess", "ESA", "GRN"

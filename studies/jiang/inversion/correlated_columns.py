@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import correlation_with_active
+from plumbline.measurements import Choice, TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import trend
 from studies.claims.statement import interval_words
@@ -64,7 +64,7 @@ def correlation(run: StudyRun, plan: InversionPlan | None = None) -> Section:
     )
     planned = contests(attacked, contenders, plan.records)
     asked = [
-        (one.described | {"curve": ""}, TaskCell.of(f"{_HERE}:correlations_of", one.model, passive=one.passive))
+        (one.described | {"curve": ""}, TaskMeasurement.of(f"{_HERE}:correlations_of", one.model, passive=one.passive))
         for one in attacked
     ]
     found = measured(run, [*planned, *asked])

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 import attacks
-from plumbline.cells import Choice, TaskCell
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
+from plumbline.measurements import Choice, TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import joined, paired, trend, where
 from studies.claims.statement import interval_over, interval_words
@@ -137,7 +137,7 @@ def _planned(run: StudyRun, plan: CountPlan, grid: Grid) -> list[Any]:
                 beside |= {"d": len(target.passive), "start": target.passive[0], "seed": target.model.seed}
                 asked: dict[str, Any] = {"attack": one.attack.name, "options": one.attack.options}
                 asked |= {"passive": target.passive, "together": at_once[0], "batches": at_once[1]}
-                planned.append((beside, TaskCell.of(f"{_HERE}:in_batches", target.model, **asked)))
+                planned.append((beside, TaskMeasurement.of(f"{_HERE}:in_batches", target.model, **asked)))
     return planned
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, windows
-from plumbline.cells.cells import frozen_options
+from plumbline.measurements import AttackMeasurement, Choice, DataChoice, Measurement, ModelChoice, windows
+from plumbline.measurements.descriptions import frozen_options
 from studies.brought_plugins import foreknowledge_of
 from studies.study import StudyRun
 from vfl.data import dataset
@@ -57,7 +57,7 @@ class Target:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Columns of results beside those of the cell."""
+        """Columns of results beside those of the measurement."""
         classes = dataset(self.model.data.name).classes
         return {"columns": self.columns, "classes": classes, "ratio": len(self.passive) / self.columns}
 
@@ -173,12 +173,12 @@ def _places(grid: Grid, name: str, ratios: Sequence[float], first_seed: int) -> 
 
 def contests(
     attacked: Iterable[Target], contenders: Sequence[Contender], records: int
-) -> list[tuple[dict[str, Any], Cell]]:
-    """What each contender gets of each target: a cell, and what describes it beside."""
+) -> list[tuple[dict[str, Any], Measurement]]:
+    """What each contender gets of each target: a measurement, and what describes it beside."""
     return [
         (
             target.described | {"curve": one.label, "ours": one.ours},
-            AttackCell(
+            AttackMeasurement(
                 target.model, target.passive, one.attack, records=records, auxiliary=one.auxiliary, moments=one.moments
             ),
         )
@@ -187,10 +187,10 @@ def contests(
     ]
 
 
-def measured(run: StudyRun, planned: Sequence[tuple[dict[str, Any], Cell]]) -> pd.DataFrame:
-    """Measure cells; what describes each stands in columns of its own before its measures."""
+def measured(run: StudyRun, planned: Sequence[tuple[dict[str, Any], Measurement]]) -> pd.DataFrame:
+    """Measure measurements; what describes each stands in columns of its own before its measures."""
     described = pd.DataFrame([beside for beside, _ in planned])
-    found = run.measure([cell for _, cell in planned])
+    found = run.measure([measurement for _, measurement in planned])
     results = pd.concat([described, found.drop(columns=described.columns, errors="ignore")], axis=1)
     # Nothing may have been there to measure.
     return results.reindex(columns=list(dict.fromkeys((*results.columns, *_COLUMNS))))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
 
-from plumbline.cells import AttackCell, Choice
+from plumbline.measurements import AttackMeasurement, Choice
 from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import where
 from studies.claims.statement import Statement, interval_over
@@ -87,11 +87,11 @@ def _points(splits: Splits, split: Split, others: tuple[Choice, ...]) -> Iterato
     tau = threshold(split.model.data.name)
 
     def point(adversary: str, attack: Choice, made: Distribution | None = None) -> Point:
-        asked = AttackCell(
+        asked = AttackMeasurement(
             split.model, split.passive, attack, RECORDS, auxiliary=tau, access="black_box", seed=split.model.seed
         )
-        cell = asked if made is None else with_made_up_records(asked, made)
-        return Point({**split.labels, "adversary": adversary, "distribution": made or ORIGINAL, "n": tau}, cell)
+        measurement = asked if made is None else with_made_up_records(asked, made)
+        return Point({**split.labels, "adversary": adversary, "distribution": made or ORIGINAL, "n": tau}, measurement)
 
     yield point(_RANDOM, Choice.of(_RANDOM.replace(" ", "_")))
     for made in (None, *MADE_UP):

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from plumbline.cells import AttackCell, Choice
-from plumbline.cells.cells import ModelKind
+from plumbline.measurements import AttackMeasurement, Choice
+from plumbline.measurements.descriptions import ModelKind
 from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
@@ -112,10 +112,10 @@ def _points(plan: _Plan, splits: Splits, split: Split, others: Sequence[Choice])
 
     def point(adversary: str, attack: Choice, share: float | None = None) -> Point:
         n = 0 if share is None else records_at(share, tau)
-        cell = AttackCell(split.model, split.passive, attack, RECORDS)
+        measurement = AttackMeasurement(split.model, split.passive, attack, RECORDS)
         if n:
-            cell = replace(cell, auxiliary=n, access="black_box", seed=split.model.seed)
-        return Point({**split.labels, "adversary": adversary, "share": share or 0.0, "n": n, "tau": tau}, cell)
+            measurement = replace(measurement, auxiliary=n, access="black_box", seed=split.model.seed)
+        return Point({**split.labels, "adversary": adversary, "share": share or 0.0, "n": n, "tau": tau}, measurement)
 
     yield point("white box", gradient_inversion(splits.steps))
     yield point("random guess", Choice.of("random_guess"))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from plumbline.cells import AttackCell, Choice
+from plumbline.measurements import AttackMeasurement, Choice
 from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
@@ -89,10 +89,10 @@ def _points(splits: Splits, split: Split, others: tuple[Choice, ...]) -> Iterato
     tau = threshold(split.model.data.name, HIDDEN)
 
     def point(adversary: str, attack: Choice, structure: str = "") -> Point:
-        cell = AttackCell(split.model, split.passive, attack, RECORDS)
+        measurement = AttackMeasurement(split.model, split.passive, attack, RECORDS)
         if adversary not in ("white box", "random guess"):
-            cell = replace(cell, auxiliary=tau, access="black_box", seed=split.model.seed)
-        return Point({**split.labels, "adversary": adversary, "structure": structure, "n": tau}, cell)
+            measurement = replace(measurement, auxiliary=tau, access="black_box", seed=split.model.seed)
+        return Point({**split.labels, "adversary": adversary, "structure": structure, "n": tau}, measurement)
 
     yield point("white box", gradient_inversion(splits.steps))
     yield point("random guess", Choice.of("random_guess"))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.cells import AttackCell, Cell, Choice
-from plumbline.cells.cells import Access, ModelKind
+from plumbline.measurements import AttackMeasurement, Choice, Measurement
+from plumbline.measurements.descriptions import Access, ModelKind
 from studies.claims.kinds import where
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier
 from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
@@ -90,14 +90,14 @@ def trade_offs(run: StudyRun) -> Section:
 
 @dataclass(frozen=True)
 class _Defended:
-    """A defence at one strength: words for it, and what it makes of a cell."""
+    """A defence at one strength: words for it, and what it makes of a measurement."""
 
     family: str
     option: str
     choice: Choice | None = None
 
-    def cell(self, asked: AttackCell) -> Cell:
-        """The cell under this defence."""
+    def measurement(self, asked: AttackMeasurement) -> Measurement:
+        """The measurement under this defence."""
         if self.family == "psi":
             return after_alignment(asked)
         if self.choice is None:
@@ -158,9 +158,9 @@ def _point(
 ) -> Point:
     access: Access = "black_box" if black_box else "white_box"
     model, records = split.model, plan.records
-    asked = AttackCell(model, split.passive, attack, records, auxiliary=n, access=access, seed=model.seed)
+    asked = AttackMeasurement(model, split.passive, attack, records, auxiliary=n, access=access, seed=model.seed)
     labels = split.labels | {"defence": defended.family, "option": defended.option, "adversary": adversary}
-    return Point(labels | {"access": access.replace("_", " "), "n": n}, defended.cell(asked))
+    return Point(labels | {"access": access.replace("_", " "), "n": n}, defended.measurement(asked))
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from plumbline.simulation.informed import KNOWING
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import Curves, among, every, joined, paired
 from studies.page.elements import number_words
 from studies.rassouli.claims.comparisons import DATASETS, hidden
+from studies.simulation.informed import KNOWING
 from vfl.arrays import FloatArray
 
 _ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")

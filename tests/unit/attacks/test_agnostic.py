@@ -19,7 +19,15 @@ import torch
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, SweepOptions, run_cells, windows
+from plumbline.measurements import (
+    AttackMeasurement,
+    Choice,
+    DataChoice,
+    ModelChoice,
+    SweepOptions,
+    measure_all,
+    windows,
+)
 from vfl.arrays import FloatArray
 from vfl.data import dataset
 from vfl.learning import confidence_scores
@@ -243,8 +251,10 @@ def errors_of(tmp_path_factory: pytest.TempPathFactory) -> Errors:
     def measured(name: str, d: int, seed: int = 0) -> dict[str, float]:
         model = ModelChoice(DataChoice(name), trainer="adam", seed=seed)
         at = windows(dataset(name).features, d, 2)
-        cells = [AttackCell(model, one, attack, 1000, delivered=100) for attack in RIVALS.values() for one in at]
-        found = run_cells(cells, SweepOptions(data_dir=Path(directory), store=store, workers=1))
+        measurements = [
+            AttackMeasurement(model, one, attack, 1000, delivered=100) for attack in RIVALS.values() for one in at
+        ]
+        found = measure_all(measurements, SweepOptions(data_dir=Path(directory), store=store, workers=1))
         assert set(found["status"]) == {"done"}, set(found["reason"])
         return dict(zip(RIVALS, found["mse"].to_numpy().reshape(len(RIVALS), -1).mean(axis=1).tolist(), strict=True))
 

@@ -16,12 +16,13 @@ from attacks import chebyshev
 from attacks.box_projection import project_onto_solutions
 from attacks.chebyshev import centres_coincide
 from attacks.linear_system import linear_system
+from studies.simulation.error_theory import sample_ordering
 from vfl.arrays import FloatArray
 from vfl.data.catalogue import load_dataset
 from vfl.data.datasets import DatasetNotFound
 from vfl.data.encoders import fit_encoder
 from vfl.learning.confidence import confidence_scores
-from vfl.theory.prediction import RowSpace, row_space, sample_ordering
+from vfl.theory.prediction import RowSpace, row_space
 
 DATA_DIR = os.environ.get("PLUMBLINE_DATA_DIR")
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from attacks.feature_order import NO_SET, FeatureOrder, OrderedFeature
 from attacks.training_views import TrainingView, simulated_view
+from studies.simulation.error_theory import exact_epochs
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
-from vfl.theory.training import Approximation, OracleRun, exact_epochs, simulate_oracle
+from vfl.theory.training import Approximation, OracleRun, simulate_oracle
 
 SHARE_STEP = 2.0**-32
 

@@ -12,7 +12,7 @@ import torch
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
-from attacks.shadow import synthetic_features
+from studies.simulation.synthetic_features import synthetic_features
 from tests.harness.networks import scores_of
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores

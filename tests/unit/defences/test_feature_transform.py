@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import attacks
 import defences
 from defences.feature_transform import FeatureTransform, Kind
+from studies.simulation.error_theory import greatest_ls_error
 from tests.harness.distortions import ls_error_transformed, mean_squared_error
 from vfl.arrays import FloatArray
 from vfl.learning import (
@@ -22,7 +23,6 @@ from vfl.learning import (
     confidence_scores,
     train_centrally,
 )
-from vfl.theory.distortion import greatest_ls_error
 from vfl.theory.prediction import equations, moments, row_space
 
 SEEDS = st.integers(0, 2**32 - 1)

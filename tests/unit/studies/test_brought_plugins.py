@@ -6,7 +6,7 @@ import pytest
 
 import attacks.registry
 import defences.registry
-from plumbline.cells import Choice
+from plumbline.measurements import Choice
 from studies.brought_plugins import Foreknowledge, brought, foreknowledge_of
 
 

@@ -29,9 +29,10 @@ def test_attack_accuracy_is_one_for_the_truth_and_chance_for_noise() -> None:
     held_out, attacked = slice(0, 400), slice(400, 600)
 
     def accuracy(estimate: FloatArray) -> float:
-        return measures.attack_accuracy(
-            features[attacked], estimate, held_out=features[held_out], held_out_labels=labels[held_out]
+        judge = measures.LikewiseLabelled(
+            features[attacked], held_out=features[held_out], held_out_labels=labels[held_out]
         )
+        return judge.accuracy(estimate)
 
     assert accuracy(features[attacked]) == 1.0
     assert 0.35 < accuracy(RNG.permutation(features[attacked])) < 0.65

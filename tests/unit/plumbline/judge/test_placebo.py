@@ -11,9 +11,10 @@ import pytest
 
 import attacks
 from attacks import LEVELS, Level
-from plumbline.judge.evidence import gather_evidence, permuted, placebo
+from plumbline.judge.evidence import gather_evidence
 from plumbline.judge.federation_part import Comparison
 from plumbline.simulation.linear_models import TrainedModel, train
+from tests.harness.placebos import permuted, placebo
 from vfl.arrays import FloatArray
 
 DATA = os.environ.get("PLUMBLINE_DATA_DIR")

@@ -10,12 +10,12 @@ import pytest
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.exchange.vectors import PublicKeyShown, WireVector
-from services.in_process.wired_trainings import ignore_step
 from services.party.party_model import rows_of_plan
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
 from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
 from services.protocol1.peer import Peer
+from studies.simulation.wired_trainings import ignore_step
 from tests.harness.exchanges import Problem, largest_difference, random_problem, run_together, wired
 from vfl.arrays import FloatArray
 from vfl.learning import VerticalData

@@ -11,10 +11,10 @@ from attacks.training import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.exchange.vectors import PublicKeyShown, WireVector
-from services.in_process.direct_peers import DirectPeer
 from services.shared_layer import layer_steps
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.share_messages import Kind
+from studies.simulation.direct_peers import DirectPeer
 from tests.harness.shared_layers import (
     LAYER_PLAN,
     joined_weights,

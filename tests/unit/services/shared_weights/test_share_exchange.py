@@ -14,13 +14,13 @@ from services.common.certificates import create_federation_certificates
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
 from services.exchange.vectors import PublicKeyShown, WireVector
-from services.in_process.direct_peers import DirectPeer
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
+from studies.simulation.direct_peers import DirectPeer
 from tests.harness.shared_sessions import (
     SHARED_PLAN,
     SharedProblem,

@@ -19,7 +19,7 @@ RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 def call(*arguments: str) -> tuple[int, str]:
-    # In this process: others would take longer to start than these cells take.
+    # In this process: others would take longer to start than these measurements take.
     done = RUNNER.invoke(app, ["figures", *arguments, "--workers", "1"])
     return done.exit_code, done.output
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_drawn_is_refused_in_a_sentence(made_up: Path, words: str
     assert "Did you mean 'imputation'?" in text or "attack on training" in text
 
 
-def test_failed_cells_show_in_the_exit_status(made_up: Path) -> None:
+def test_failed_measurements_show_in_the_exit_status(made_up: Path) -> None:
     status, text = call("defences", "--quick", "--section", "numbers", "--seed", "13")
     assert status == 1
     assert "13 is not doubled." in text

@@ -28,11 +28,11 @@ def sweep(*arguments: object) -> tuple[int, str, str]:
 def test_a_sweep_is_written_and_summed_up(grid: Path) -> None:
     status, said, _ = sweep(grid, "--workers", 1)
     assert status == 0
-    assert "8 cells done, 0 not applicable, 0 failed." in said
+    assert "8 measurements done, 0 not applicable, 0 failed." in said
     assert "Results: runs/sweeps/evening/results.parquet" in said
     assert len(pd.read_parquet(grid.parent / "runs/sweeps/evening/results.parquet")) == 8
     assert (grid.parent / "runs/sweeps/evening/sweep.toml").read_text() == SMALL
-    assert "evening: 8 cells, 8 of them known already." in sweep(grid, "--dry-run")[1]
+    assert "evening: 8 measurements, 8 of them known already." in sweep(grid, "--dry-run")[1]
 
 
 def test_facts_are_json_for_who_asks(grid: Path) -> None:
@@ -69,7 +69,7 @@ def test_what_cannot_be_read_or_written_is_told(grid: Path) -> None:
     assert not (grid.parent / "runs/cells").exists()
 
 
-def test_failed_cells_end_with_status_1(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_measurements_end_with_status_1(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(*_: object) -> None:
         raise ZeroDivisionError("by chance")
 
@@ -77,7 +77,7 @@ def test_failed_cells_end_with_status_1(grid: Path, monkeypatch: pytest.MonkeyPa
     status, said, errors = sweep(grid, "--workers", 1)
     assert status == 1
     assert "4 failed: ZeroDivisionError: by chance" in said
-    assert "4 cells failed" in errors
+    assert "4 measurements failed" in errors
     monkeypatch.undo()
     monkeypatch.chdir(grid.parent)
     # What failed is tried again.
@@ -89,7 +89,7 @@ def test_an_interrupted_sweep_says_how_it_goes_on(grid: Path, monkeypatch: pytes
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("studies.sweeping.sweeping.run_cells", interrupted)
+    monkeypatch.setattr("studies.sweeping.sweeping.measure_all", interrupted)
     status, _, said = sweep(grid)
     assert status == 130
     assert "the same command goes on from there" in said

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.defences.canaries import (
     CANARY,
     SIGMAS,

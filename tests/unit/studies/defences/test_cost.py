@@ -9,9 +9,9 @@ import pytest
 import defences
 from defences import DefenceError, TrainingTerms
 from defences.dp_noise import DpNoise
-from plumbline.simulation.live import LiveRun, residual_integer_bits
 from services.common.run_records import StepRecord
 from studies.defences.cost import UNDEFENDED, WIDE, _live_rows, _notes, _summary, _timed, _Trial, _trials
+from studies.simulation.live import LiveRun, residual_integer_bits
 
 # --- cost ---------------------------------------------------------------------------------------------------------
 

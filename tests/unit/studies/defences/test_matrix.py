@@ -9,7 +9,7 @@ import pytest
 
 import attacks
 import defences
-from plumbline.cells import Choice, SweepOptions
+from plumbline.measurements import Choice, SweepOptions
 from studies.defences import matrix as defences_matrix
 from studies.defences.adversaries import PUBLISHED
 from studies.defences.against_predictions import prediction_rows

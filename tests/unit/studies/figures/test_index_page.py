@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.catalogue import STUDIES
 from studies.figures.index_page import write_index
 from studies.figures.running import run_study

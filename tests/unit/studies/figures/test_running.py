@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.catalogue import STUDIES, load_study
 from studies.claims.statement import Statement
 from studies.figures import running
@@ -40,7 +40,7 @@ def test_chosen_sections_run_in_the_order_given_and_are_written(tmp_path: Path) 
     said = text.getvalue()
     assert "numbers (1 of 2), 0%" in said
     assert "curves (2 of 2), 50%" in said
-    assert "4 cells measured, 0 known, 1 reproduced" in said
+    assert "4 measurements made, 0 known, 1 reproduced" in said
 
 
 def test_a_section_that_fails_leaves_its_reason_and_the_others_go_on(tmp_path: Path) -> None:
@@ -53,16 +53,18 @@ def test_a_section_that_fails_leaves_its_reason_and_the_others_go_on(tmp_path: P
     assert "broken: failed. Something unexpected" in text.getvalue()
 
 
-def test_a_section_whose_cells_failed_says_why_they_did(tmp_path: Path) -> None:
+def test_a_section_whose_measurements_failed_says_why_they_did(tmp_path: Path) -> None:
     shown, text = console()
     outcome = run_study(STARVED, tmp_path, RUN, console=shown)
     expected = "unfurnished: It needs torch, which isn't here: pip install 'plumbline[lab]'."
     assert expected in outcome.failures["starved"]
-    assert f"starved: failed. Its cells failed, the first of them {expected}" in " ".join(text.getvalue().split())
+    assert f"starved: failed. Its measurements failed, the first of them {expected}" in " ".join(
+        text.getvalue().split()
+    )
     assert "Traceback" in (tmp_path / "made_up-starved-failure.txt").read_text()
 
 
-def test_a_cell_that_fails_is_said_and_keeps_the_section(tmp_path: Path) -> None:
+def test_a_measurement_that_fails_is_said_and_keeps_the_section(tmp_path: Path) -> None:
     outcome = run_study(STUDY, tmp_path, replace(RUN, seed=12), sections=["numbers"], console=console()[0])
     assert outcome.written == ("numbers",)
     (words,) = outcome.left_out

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions
-from studies.hu.algorithm3 import EPSILONS, cells_of, defence, noisy
+from plumbline.measurements import SweepOptions
+from studies.hu.algorithm3 import EPSILONS, defence, measurements_of, noisy
 from studies.hu.claims import defended_statements
 from studies.hu.experiments import HuChoices
 from studies.hu.trainings import training
@@ -85,7 +85,7 @@ def _plain() -> dict[str, Any]:
 
 def test_the_section_draws_both_data_sets() -> None:
     run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 1})
-    assert len(cells_of(HuChoices.of(run))) == 4
+    assert len(measurements_of(HuChoices.of(run))) == 4
     made = defence(run)
     assert [len(plot.panels) for plot in made.plots] == [6, 6]
     assert len(made.statements) == 6 + 3

@@ -7,8 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions
-from studies.hu.approximations import CUBIC, SIGN_RANGE, approximations, cells_of, expanded_of, expansion_statements
+from plumbline.measurements import SweepOptions
+from studies.hu.approximations import (
+    CUBIC,
+    SIGN_RANGE,
+    approximations,
+    expanded_of,
+    expansion_statements,
+    measurements_of,
+)
 from studies.hu.expansions import EXPANSIONS, expanded, single_feature
 from studies.hu.experiments import HuChoices
 from studies.hu.trainings import training
@@ -74,7 +81,7 @@ def test_a_single_feature_follows_to_the_letter() -> None:
 
 def test_the_section_has_every_expansion_and_says_which_are_simulated() -> None:
     run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 1, "datasets": ("credit",)})
-    assert len(cells_of(HuChoices.of(run))) == 2 * len(EXPANSIONS) + 3
+    assert len(measurements_of(HuChoices.of(run))) == 2 * len(EXPANSIONS) + 3
     made = approximations(run)
     assert set(made.data["expansion"]) == set(EXPANSIONS)
     assert len(made.plots[0].panels) == 8

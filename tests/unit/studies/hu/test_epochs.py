@@ -1,4 +1,4 @@
-"""The sections on Figures 2 to 4: cells, tables, statements each way. Raw data are tested where they are."""
+"""The sections on Figures 2 to 4: measurements, tables, statements each way. Raw data are tested where they are."""
 
 import os
 from dataclasses import replace
@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.claims.statement import Statement
 from studies.hu.claims import credit_statements, mnist_statements
-from studies.hu.epochs import cells_of, credit, epochs_of, facts_of, mnist01
+from studies.hu.epochs import credit, epochs_of, facts_of, measurements_of, mnist01
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, of_paper
 from studies.hu.trainings import prepared, ranks, training
 from studies.study import StudyRun
@@ -75,8 +75,8 @@ def facts(recovered: int, *, fits: bool = True) -> pd.DataFrame:
 
 def test_a_table_has_a_row_per_training_and_epoch() -> None:
     run = MadeUpHu(SweepOptions(workers=1), quick=True, options={"seeds": 2})
-    cells = cells_of("credit", choices(seeds=2))
-    frame = run.measure(cells)
+    measurements = measurements_of("credit", choices(seeds=2))
+    frame = run.measure(measurements)
     found, equations = epochs_of(frame), facts_of(frame)
     trainings = 2 * (len(HU_EXPERIMENTS["credit"].readings) + 2 + 2)
     assert len(found) == trainings * len(INITIALISATIONS) * 4

@@ -5,13 +5,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.claims.claim import judged
 from studies.hu.experiments import HuChoices
-from studies.hu.wire import HONEST, LINE, LISTENING, WIRE_CLAIMS, cells_of, labelled, wire
+from studies.hu.wire import HONEST, LINE, LISTENING, WIRE_CLAIMS, labelled, measurements_of, wire
 from studies.hu.wire_epoch import rounding_bound
+from studies.simulation.affine_expansions import minimax_line
 from tests.harness.hu_run import MadeUpHu
-from vfl.theory.expansions import minimax_line
 
 
 def epochs(**changes: Any) -> pd.DataFrame:
@@ -42,11 +42,11 @@ def test_every_data_set_is_attacked_and_honest_and_credit_has_a_line() -> None:
     quick, full = (
         HuChoices.of(MadeUpHu(SweepOptions(workers=1), quick=short, options={"wire": True})) for short in (True, False)
     )
-    cells = [dict(one.options) for one in cells_of(full)]
-    assert len(cells) == 6
-    assert all(one["steps"] is None for one in cells)
-    assert [one.get("slope") for one in cells].count(minimax_line().slope) == 1
-    assert all(dict(one.options)["steps"] for one in cells_of(quick))
+    measurements = [dict(one.options) for one in measurements_of(full)]
+    assert len(measurements) == 6
+    assert all(one["steps"] is None for one in measurements)
+    assert [one.get("slope") for one in measurements].count(minimax_line().slope) == 1
+    assert all(dict(one.options)["steps"] for one in measurements_of(quick))
 
 
 def test_kinds_of_federations() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.jiang.inversion.inversion_setting import Grid
 from studies.jiang.ladder import GUESS, MODEL, RUNGS, ladder
 from studies.study import StudyRun

@@ -217,7 +217,7 @@ def test_a_failure_is_said_and_what_was_measured_before_stays(tmp_path: Path) ->
 def test_cells_that_failed_or_cannot_apply_are_named_on_the_page(tmp_path: Path) -> None:
     cells = {"measured": 1200, "known": 34, "failed": ["gia on bank: <boom>"], "not_applicable": ["cls on grid: k = 2"]}
     html = write_study(tmp_path, STUDY, {"first": fake_section("first")}, {**SETTINGS, "cells": cells}).read_text()
-    for words in ("1,200 cells measured, 34 known", "Failed: gia on bank: &lt;boom&gt;", "Not applicable: cls on grid"):
+    for words in ("1,200 of them made anew", "Failed: gia on bank: &lt;boom&gt;", "Not applicable: cls on grid"):
         assert words in html
 
 

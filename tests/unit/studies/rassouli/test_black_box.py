@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from plumbline.simulation.linear_models import TrainedModel
 from studies.page.section import Section
 from studies.rassouli.black_box import (

@@ -5,13 +5,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.cells import SweepOptions
-from plumbline.cells.measuring import prepare
+from plumbline.measurements import SweepOptions
 from plumbline.simulation.linear_models import TrainedModel
 from studies.page.section import Section
 from studies.rassouli.bounds import COUNTS, bounds_section, theory_at
 from studies.rassouli.windowed import model_of
 from studies.study import StudyRun
+from tests.harness.prepared import prepare
 
 
 @pytest.fixture(scope="module")

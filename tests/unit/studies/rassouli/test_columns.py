@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from plumbline.simulation.scaled_tables import ScaledTable
 from studies.rassouli.columns import columns_section, described
 from studies.study import StudyRun

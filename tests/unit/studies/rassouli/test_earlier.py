@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from plumbline.simulation.linear_models import TrainedModel
 from studies.rassouli.earlier import earlier_section, systems_at
 from studies.study import StudyRun

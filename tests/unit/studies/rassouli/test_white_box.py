@@ -1,4 +1,4 @@
-"""Figure 4 run in quick form on synthetic data: curves equal to closed forms, cvxpy on a few cells, and plugins."""
+"""Figure 4 run in quick form on synthetic data: curves equal to closed forms, cvxpy on some of it, and plugins."""
 
 from dataclasses import replace
 
@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 import attacks
-from plumbline.cells import AttackCell, Choice, SweepOptions, run_cells
-from plumbline.cells.measuring import prepare
+from plumbline.measurements import AttackMeasurement, Choice, SweepOptions, measure_all
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.white_box import (
@@ -23,6 +22,7 @@ from studies.rassouli.white_box import (
 )
 from studies.rassouli.windowed import columns_of, model_of
 from studies.study import StudyRun
+from tests.harness.prepared import prepare
 from vfl.theory.prediction import equations, moments, prediction_errors
 
 
@@ -61,8 +61,8 @@ def test_rcc2_is_what_cvxpy_finds() -> None:
             constraints = [matrix @ point == matrix @ record, point >= 0, point <= 1]
             cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(point - 0.5)), constraints).solve(solver="CLARABEL")
             found.append(point.value)
-        (row,) = run_cells(
-            [AttackCell(choice, columns, Choice.of("rcc2"), records=5)], SweepOptions(workers=1)
+        (row,) = measure_all(
+            [AttackMeasurement(choice, columns, Choice.of("rcc2"), records=5)], SweepOptions(workers=1)
         ).to_dict("records")
         assert row["mse"] == pytest.approx(float(np.mean((np.array(found) - truth) ** 2)), abs=1e-6)
         np.testing.assert_allclose(attacks.load_prediction("rcc2").reconstruct(view), found, atol=1e-5)

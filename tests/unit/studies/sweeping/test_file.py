@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.cells import Choice, windows
+from plumbline.measurements import Choice, windows
 from studies.sweeping import SweepFileError, read_sweep
 from studies.sweeping.file import sweep_of
 
@@ -33,7 +33,7 @@ def some(*values: Any) -> st.SearchStrategy[list[Any]]:
     records=some(10, 20),
     penalties=some(0.5, 1.0),
 )
-def test_there_are_as_many_cells_as_the_lists_multiply_to(count: int, **lists: list[Any]) -> None:
+def test_there_are_as_many_measurements_as_the_lists_multiply_to(count: int, **lists: list[Any]) -> None:
     asked = {
         "data": lists["data"],
         "split": {"d": lists["d"], "windows": count, "seeds": lists["seeds"]},
@@ -43,57 +43,70 @@ def test_there_are_as_many_cells_as_the_lists_multiply_to(count: int, **lists: l
         "knowledge": {"moments": lists["moments"]},
         "records": lists["records"],
     }
-    cells = sweep_of(asked).cells
+    measurements = sweep_of(asked).measurements
     others = [lists[name] for name in ("data", "d", "seeds", "penalties", "defences", "moments", "records")]
     expected = prod(map(len, others)) * count * (len(lists["attacks"]) + len(lists["init"]))
-    assert len(cells) == len(set(cells)) == expected
+    assert len(measurements) == len(set(measurements)) == expected
 
 
 def test_the_example_is_as_large_as_it_says() -> None:
     said = EXAMPLE.read_text().splitlines()[1]
     asked = read_sweep(EXAMPLE)
-    assert said.endswith(f"= {len(asked.cells)} cells.")
+    assert said.endswith(f"= {len(asked.measurements)} measurements.")
     assert asked.datasets == ("breast_cancer", "wine")
     assert asked.name == "sweep"
-    (imputation,) = {cell for cell in asked.cells[:5] if cell.attack == Choice("imputation")}
+    (imputation,) = {
+        measurement for measurement in asked.measurements[:5] if measurement.attack == Choice("imputation")
+    }
     assert (imputation.auxiliary, imputation.moments, imputation.records) == (20, False, 20)
     assert imputation.model.held_out == 0.5
 
 
 def test_splits_are_windows_of_each_data_set() -> None:
     asked = sweep_of({**SMALL, "data": ["wine", "digits"], "split": {"ratio": 0.25, "windows": "all"}})
-    assert [cell.passive for cell in asked.cells] == [*windows(13, 3), *windows(64, 16)]
+    assert [measurement.passive for measurement in asked.measurements] == [*windows(13, 3), *windows(64, 16)]
 
 
 def test_an_option_that_is_a_list_is_one_value() -> None:
     pytest.importorskip("torch")
-    chosen = sweep_of({**SMALL, "attacks": {"name": "shadow", "hidden": [4, 4]}}).cells
-    assert {cell.attack for cell in chosen} == {Choice.of("shadow", hidden=(4, 4))}
+    chosen = sweep_of({**SMALL, "attacks": {"name": "shadow", "hidden": [4, 4]}}).measurements
+    assert {measurement.attack for measurement in chosen} == {Choice.of("shadow", hidden=(4, 4))}
     models = {"kind": "network", "hidden": [[4], [4, 4]], "epochs": 3}
-    networks = sweep_of({**SMALL, "model": models}).cells
-    assert {dict(cell.model.options)["hidden"] for cell in networks} == {(4,), (4, 4)}
-    assert all(cell.model.passive == cell.passive and cell.model.trainer == "adam" for cell in networks)
+    networks = sweep_of({**SMALL, "model": models}).measurements
+    assert {dict(measurement.model.options)["hidden"] for measurement in networks} == {(4,), (4, 4)}
+    assert all(
+        measurement.model.passive == measurement.passive and measurement.model.trainer == "adam"
+        for measurement in networks
+    )
 
 
 def test_defences_stand_alone_or_in_a_chain() -> None:
     chain = ["feature_transform", {"name": "score_rounding", "decimals": [1, 2]}]
-    found = sweep_of({**SMALL, "split": {"d": 1, "windows": 1}, "defences": ["none", "class_label", chain]}).cells
+    found = sweep_of(
+        {**SMALL, "split": {"d": 1, "windows": 1}, "defences": ["none", "class_label", chain]}
+    ).measurements
     rounded = [(Choice("feature_transform"), Choice.of("score_rounding", decimals=one)) for one in (1, 2)]
-    assert [cell.defences for cell in found] == [(), (Choice("class_label"),), *rounded]
+    assert [measurement.defences for measurement in found] == [(), (Choice("class_label"),), *rounded]
 
 
 def test_an_attacks_own_knowledge_wins() -> None:
     own = {"name": "half", "knowledge": {"auxiliary": [5, 6]}}
     asked = {**SMALL, "attacks": ["zero", own], "knowledge": {"auxiliary": 9, "access": "black_box"}}
-    found = {(cell.attack.name, cell.auxiliary, cell.access) for cell in sweep_of(asked).cells}
+    found = {
+        (measurement.attack.name, measurement.auxiliary, measurement.access)
+        for measurement in sweep_of(asked).measurements
+    }
     assert found == {("zero", 9, "black_box"), ("half", 5, "black_box"), ("half", 6, "black_box")}
 
 
 def test_synthetic_data_is_made_to_order() -> None:
     data = {"name": "synthetic", "n_samples": 200, "n_features": 6, "rows": [50, 100]}
     asked = sweep_of({**SMALL, "data": data, "split": {"d": 5, "windows": "all"}})
-    assert {(cell.model.data.rows, len(cell.passive)) for cell in asked.cells} == {(50, 5), (100, 5)}
-    assert len(asked.cells) == 12
+    assert {(measurement.model.data.rows, len(measurement.passive)) for measurement in asked.measurements} == {
+        (50, 5),
+        (100, 5),
+    }
+    assert len(asked.measurements) == 12
 
 
 @pytest.mark.parametrize(
@@ -160,26 +173,26 @@ TWICE = [*MANY[1:], *MANY[1:]]
     ],
 )
 def test_a_grid_that_nobody_can_wait_for_is_refused_before_it_is_made(changed: dict[str, Any], place: str) -> None:
-    with pytest.raises(SweepFileError, match=f"{place} multiplies to .*at most 1,000,000 cells: shorten"):
+    with pytest.raises(SweepFileError, match=f"{place} multiplies to .*at most 1,000,000 measurements: shorten"):
         sweep_of({**SMALL, **changed})
 
 
 def test_options_of_synthetic_data_multiply_and_weights_are_one_value() -> None:
     made = {"name": "synthetic", "n_samples": 60, "n_features": [8, 12], "weights": [0.7, 0.3]}
-    cells = sweep_of({**SMALL, "data": made}).cells
-    assert [dict(cell.model.data.options)["n_features"] for cell in cells] == [8] * 6 + [12] * 6
-    assert {dict(cell.model.data.options)["weights"] for cell in cells} == {(0.7, 0.3)}
+    measurements = sweep_of({**SMALL, "data": made}).measurements
+    assert [dict(measurement.model.data.options)["n_features"] for measurement in measurements] == [8] * 6 + [12] * 6
+    assert {dict(measurement.model.data.options)["weights"] for measurement in measurements} == {(0.7, 0.3)}
 
 
-def test_cells_that_come_out_alike_are_one() -> None:
+def test_measurements_that_come_out_alike_are_one() -> None:
     """A fifth and a sixth of wine's 13 columns are 3 and 2, a fourth is 3 as well."""
     ratios = {**SMALL, "split": {"ratio": [1 / 6, 1 / 5, 1 / 4], "windows": 1}, "attacks": ["half", "half"]}
-    assert [len(cell.passive) for cell in sweep_of(ratios).cells] == [2, 3]
+    assert [len(measurement.passive) for measurement in sweep_of(ratios).measurements] == [2, 3]
 
 
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "grid.toml").write_bytes(b"\xef\xbb\xbf" + EXAMPLE.read_bytes())
-    assert read_sweep(tmp_path / "grid.toml").cells == read_sweep(EXAMPLE).cells
+    assert read_sweep(tmp_path / "grid.toml").measurements == read_sweep(EXAMPLE).measurements
 
 
 @pytest.mark.parametrize("key", ["data", "attacks", "split"])
@@ -199,7 +212,7 @@ def test_a_file_names_its_sweep_and_itself_in_faults(tmp_path: Path) -> None:
     path = tmp_path / "evening.toml"
     path.write_text('data = "wine"\nattacks = "half"\nsplit = { d = 2 }\n')
     assert read_sweep(path).name == "evening"
-    assert len(read_sweep(path).cells) == 13
+    assert len(read_sweep(path).measurements) == 13
     path.write_text(path.read_text() + "windows = 3\n")
     assert tomllib.loads(path.read_text())["windows"] == 3
     with pytest.raises(SweepFileError, match=r"evening.toml: There is no key 'windows'"):

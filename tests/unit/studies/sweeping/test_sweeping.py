@@ -1,4 +1,4 @@
-"""A sweep's file from start to end, and what came of its cells."""
+"""A sweep's file from start to end, and what came of its measurements."""
 
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,18 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from plumbline.cells import SweepOptions
-from plumbline.cells.store import SweepStopped
+from plumbline.measurements import SweepOptions
+from plumbline.measurements.store import SweepStopped
 from studies.sweeping.file import sweep_of
-from studies.sweeping.sweeping import facts_of, known_cells, means_of, missing_data, print_results, run_sweep, tally_of
+from studies.sweeping.sweeping import (
+    facts_of,
+    known_measurements,
+    means_of,
+    missing_data,
+    print_results,
+    run_sweep,
+    tally_of,
+)
 from vfl.data import DatasetNotFound
 
 GRID: dict[str, Any] = {
@@ -26,7 +34,7 @@ GRID: dict[str, Any] = {
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, SweepOptions, Path]:
     folder = tmp_path_factory.mktemp("sweep")
     options = SweepOptions(store=folder / "cells", workers=1)
-    assert known_cells(sweep_of(GRID).cells, options) == 0
+    assert known_measurements(sweep_of(GRID).measurements, options) == 0
     return run_sweep(sweep_of(GRID), b"# the grid", folder / "out", options), options, folder
 
 
@@ -38,15 +46,15 @@ def test_results_are_written_and_known_the_next_time(measured: tuple[pd.DataFram
         results.drop(columns="mse_by_column"),
         check_dtype=False,
     )
-    assert known_cells(sweep_of(GRID).cells, options) == 8
-    more = sweep_of({**GRID, "split": {"d": [1, 5], "windows": 3}}).cells
+    assert known_measurements(sweep_of(GRID).measurements, options) == 8
+    more = sweep_of({**GRID, "split": {"d": [1, 5], "windows": 3}}).measurements
     # Windows of three begin elsewhere, but for the first.
-    assert known_cells(more, options) == 4
-    elsewhere = sweep_of({**GRID, "data": ["wine", "satellite"]}).cells
-    assert known_cells(elsewhere, options) == 8
+    assert known_measurements(more, options) == 4
+    elsewhere = sweep_of({**GRID, "data": ["wine", "satellite"]}).measurements
+    assert known_measurements(elsewhere, options) == 8
 
 
-def test_what_became_of_cells_is_counted(measured: tuple[pd.DataFrame, SweepOptions, Path]) -> None:
+def test_what_became_of_measurements_is_counted(measured: tuple[pd.DataFrame, SweepOptions, Path]) -> None:
     results, _, folder = measured
     tally = tally_of(results)
     assert (tally.done, tally.not_applicable, tally.failed) == (6, 2, 0)
@@ -85,7 +93,7 @@ def test_what_varies_has_a_column_and_reasons_stand_below() -> None:
     console = Console(record=True, width=200)
     print_results(console, results)
     shown = console.export_text()
-    assert "75 cells done, 0 not applicable, 1 failed." in shown
+    assert "75 measurements done, 0 not applicable, 1 failed." in shown
     assert "1 failed: ValueError: [red]" in shown
     assert "d = 19" in shown
     assert "Some d; the results have all." in shown
@@ -95,7 +103,7 @@ def test_models_of_other_options_are_not_averaged(tmp_path: Path) -> None:
     asked = sweep_of({**GRID, "attacks": "ls", "model": {"C": [0.1, 10.0]}})
     means = means_of(run_sweep(asked, b"", tmp_path, SweepOptions(workers=1)))
     assert list(means.model_options.unique()) == ["C=0.1", "C=10.0"]
-    assert set(means.cells) == {2}
+    assert set(means.measurements) == {2}
 
 
 def test_nothing_done_has_no_means() -> None:
@@ -113,10 +121,10 @@ def test_all_missing_data_sets_are_named_with_the_way_to_get_them(tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_results_that_cannot_be_written_leave_the_cells(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_leave_the_measurements(tmp_path: Path) -> None:
     store, folder = tmp_path / "cells", tmp_path / "out"
     (folder / "results.parquet" / "in the way").mkdir(parents=True)
     asked = sweep_of(GRID)
     with pytest.raises(SweepStopped, match=r"results.parquet can't be written .*choose another --out.*kept in"):
         run_sweep(asked, b"", folder, SweepOptions(store, workers=1))
-    assert known_cells(asked.cells, SweepOptions(store)) == len(asked.cells)
+    assert known_measurements(asked.measurements, SweepOptions(store)) == len(asked.measurements)

@@ -1,12 +1,12 @@
-"""Moved parameters as cells: what must hold whatever the data, and closed forms that they must meet."""
+"""Moved parameters as measurements: what must hold whatever the data, and closed forms that they must meet."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from plumbline.simulation.informed import WITH_RECORDS
 from plumbline.simulation.linear_models import TrainedModel, train
+from studies.simulation.informed import WITH_RECORDS
 from studies.varasteh.rotation import (
     AS_DISCLOSED,
     AVERAGES,

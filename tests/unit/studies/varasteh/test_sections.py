@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.cells import Choice, SweepOptions
+from plumbline.measurements import Choice, SweepOptions
 from studies.claims.statement import Statement
 from studies.page.panel_charts import document
 from studies.page.section import Section

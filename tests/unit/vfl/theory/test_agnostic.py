@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from studies.simulation.error_theory import agnostic_error, score_error_correlation
 from vfl.learning import confidence_scores
-from vfl.theory.prediction import agnostic_error, score_error_correlation
 
 
 @pytest.mark.parametrize(("k", "d"), [(2, 1), (4, 2), (4, 3), (2, 5), (4, 7)])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
+from studies.simulation.error_theory import greatest_ls_error
 from tests.harness.distortions import (
     binary_error,
     half_star_error_rotated,
@@ -17,7 +18,7 @@ from tests.harness.distortions import (
 )
 from vfl.arrays import FloatArray
 from vfl.learning.confidence import confidence_scores
-from vfl.theory.distortion import disclosed_errors, greatest_ls_error, interpretability, worst_transform
+from vfl.theory.distortion import disclosed_errors, interpretability, worst_transform
 from vfl.theory.prediction import Moments, equations, moments, prediction_errors
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from studies.simulation.expected_models import expected_accuracy, mean_noise_covariance, product_variance
 from vfl.arrays import BoolArray, FloatArray
 from vfl.learning import ResidualScheme
-from vfl.theory.noisy_training import (
-    TAIL_CONSTANT,
-    error_bound,
-    expected_accuracy,
-    mean_noise_covariance,
-    product_variance,
-)
+from vfl.theory.noisy_training import TAIL_CONSTANT, error_bound
 
 BINARY = ResidualScheme(2)
 

@@ -6,17 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
+from studies.simulation.error_theory import sample_ordering
 from tests.harness.distortions import mean_squared_error
 from vfl.arrays import FloatArray
 from vfl.learning.confidence import confidence_scores
-from vfl.theory.prediction import (
-    equations,
-    moments,
-    prediction_errors,
-    preflight_bounds,
-    row_space,
-    sample_ordering,
-)
+from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space
 
 
 def federation(seed: int, k: int, d: int, n: int = 40) -> tuple[attacks.PredictionView, FloatArray]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from studies.simulation.error_theory import exact_epochs
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, initial_weights
 from vfl.learning.linear.reference import train_centrally
 from vfl.theory.training import (
@@ -16,7 +17,6 @@ from vfl.theory.training import (
     Approximation,
     OracleRun,
     copies,
-    exact_epochs,
     gradient_scale,
     guaranteed_steps,
     initial_product_bound,

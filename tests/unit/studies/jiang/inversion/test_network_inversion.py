@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plumbline.cells import SweepOptions
-from plumbline.cells.measuring import prepare
+from plumbline.measurements import SweepOptions
 from studies.jiang.accuracies import datasets
 from studies.jiang.inversion.contenders import GIA, GRN, MOMENTS, RANDOM
 from studies.jiang.inversion.correlated_columns import correlation, correlations_of
@@ -16,6 +15,7 @@ from studies.jiang.inversion.inversion_setting import Grid, InversionPlan, linea
 from studies.jiang.inversion.network_inversion import networks
 from studies.jiang.inversion.network_shapes import activations, sizes
 from studies.study import StudyRun
+from tests.harness.prepared import prepare
 
 pytest.importorskip("torch")
 RUN = StudyRun(SweepOptions(workers=1))
@@ -37,7 +37,7 @@ def test_figures_9_and_10_compare_the_same_windows() -> None:
         places = section.data.groupby("curve")[["seed", "start"]].apply(lambda own: sorted(map(tuple, own.to_numpy())))
         assert len(set(map(tuple, places))) == 1
         assert first in set(section.data["curve"])
-    # The one shape that both have is the same cell.
+    # The one shape that both have is the same measurement.
     same = [
         section.data[section.data["curve"] == curve]["mse"].tolist()
         for section, curve in ((by_size, "GIA, 2 layers"), (by_activation, "GIA, sigmoid"))

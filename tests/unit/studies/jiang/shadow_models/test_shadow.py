@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from plumbline.cells import Choice, SweepOptions
+from plumbline.measurements import Choice, SweepOptions
 from studies.claims.statement import Statement
 from studies.jiang.shadow_models import shadow as section
 from studies.jiang.shadow_models.shadow import records_at, shadow_statements

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from plumbline.cells import SweepOptions
+from plumbline.measurements import SweepOptions
 from studies.jiang.shadow_models import structures as section
 from studies.jiang.shadow_models.structures import GUESSED, structure_statements, structure_words
 from studies.jiang.splits import SplitPlan, Splits

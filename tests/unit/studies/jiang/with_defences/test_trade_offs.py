@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.cells import Choice, SweepOptions
+from plumbline.measurements import Choice, SweepOptions
 from studies.jiang.splits import Splits
 from studies.jiang.with_defences import trade_offs as section
 from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from plumbline.simulation.informed import KNOWING
 from studies.claims.claim import judged_here
 from studies.claims.statement import Statement
 from studies.rassouli.claims.defended import (
@@ -11,6 +10,7 @@ from studies.rassouli.claims.defended import (
     TRANSFORM_CLAIMS,
     designed_above_plain,
 )
+from studies.simulation.informed import KNOWING
 
 ATTACKS = ("ls", "clamped_ls", "cls", "half_star", "rcc1", "rcc2")
 

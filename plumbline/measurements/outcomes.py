@@ -1,4 +1,4 @@
-"""What came of measuring one cell, as it is kept and as it travels."""
+"""What came of one measurement, as it is kept and as it travels."""
 
 import json
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 
 Status = Literal["done", "not applicable", "failed"]
-# Of two results of a cell, the one that says more.
+# Of two results of a measurement, the one that says more.
 RANKED: tuple[Status, ...] = ("failed", "not applicable", "done")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one cell.
+    """What came of one measurement.
 
     Attributes:
         status: failed ones are tried again by the next sweep.

@@ -1,4 +1,4 @@
-"""What a cell measures: known answers, parity with attacks used directly, and who can't be mounted."""
+"""What a measurement measures: known answers, parity with attacks used directly, and who can't be mounted."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import attacks
 from attacks.registry import REGISTRY
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, windows
-from plumbline.cells.measuring import NotApplicable, measure, prepare
-from plumbline.judge.measures import attack_accuracy
+from plumbline.judge.measures import LikewiseLabelled
+from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
+from plumbline.measurements.measuring import NotApplicable, measure
 from plumbline.simulation.linear_models import TrainedModel
+from tests.harness.prepared import prepare
 
 MODEL = ModelChoice(DataChoice("digits"), seed=1, held_out=0.3)
 SMALL = ModelChoice(DataChoice("breast_cancer"), seed=1, held_out=0.4)
@@ -32,12 +33,12 @@ def cancer() -> TrainedModel:
     return model
 
 
-def cell_of(attack: str, model: ModelChoice = MODEL, /, **options: Any) -> AttackCell:
-    return AttackCell(model, PASSIVE, Choice.of(attack, **options), records=30)
+def measurement_of(attack: str, model: ModelChoice = MODEL, /, **options: Any) -> AttackMeasurement:
+    return AttackMeasurement(model, PASSIVE, Choice.of(attack, **options), records=30)
 
 
 def test_half_errs_by_the_distance_from_one_half(digits: TrainedModel) -> None:
-    found = measure(cell_of("half"), digits)
+    found = measure(measurement_of("half"), digits)
     errors = (digits.features[:30, 20:40] - 0.5) ** 2
     assert found["mse"] == pytest.approx(errors.mean())
     np.testing.assert_allclose(found["mse_by_column"], errors.mean(axis=0))
@@ -53,19 +54,19 @@ def test_half_star_is_the_closed_form(digits: TrainedModel) -> None:
     side = np.diff(np.log(digits.scores[:30]), axis=1) - known
     inverse = np.linalg.pinv(matrix)
     estimate = side @ inverse.T + (np.eye(20) - inverse @ matrix) @ np.full(20, 0.5)
-    found = measure(cell_of("half_star"), digits)
+    found = measure(measurement_of("half_star"), digits)
     assert found["mse"] == pytest.approx(((estimate - rows[:, 20:40]) ** 2).mean(), rel=1e-6)
 
 
 def test_rcc2_is_what_cvxpy_finds(digits: TrainedModel) -> None:
     pytest.importorskip("cvxpy")
-    few = replace(cell_of("rcc2"), records=8)
+    few = replace(measurement_of("rcc2"), records=8)
     by_cvxpy = replace(few, attack=Choice.of("rcc2", solver="cvxpy"))
     assert measure(few, digits)["mse"] == pytest.approx(measure(by_cvxpy, digits)["mse"], abs=1e-6)
 
 
 def test_fewer_features_than_equations_are_read_exactly(digits: TrainedModel) -> None:
-    exact = replace(cell_of("ls"), passive=PASSIVE[:5])
+    exact = replace(measurement_of("ls"), passive=PASSIVE[:5])
     found = measure(exact, digits)
     assert found["mse"] < 1e-10
     assert found["federation_part"] == pytest.approx(1.0, abs=1e-6)
@@ -74,34 +75,34 @@ def test_fewer_features_than_equations_are_read_exactly(digits: TrainedModel) ->
 
 @settings(max_examples=15, deadline=None)
 @given(d=st.integers(1, 63), start=st.integers(0, 63), name=st.sampled_from(["ls", "rcc2", "half_star", "cls"]))
-def test_a_cell_is_the_attack_used_directly(digits: TrainedModel, d: int, start: int, name: str) -> None:
+def test_a_measurement_is_the_attack_used_directly(digits: TrainedModel, d: int, start: int, name: str) -> None:
     passive = windows(64, d)[start]
     view, truth = digits.view(passive, 20)
     direct = ((attacks.load(name).reconstruct(view) - truth) ** 2).mean()
-    found = measure(AttackCell(MODEL, passive, Choice(name), records=20), digits)
+    found = measure(AttackMeasurement(MODEL, passive, Choice(name), records=20), digits)
     assert found["mse"] == pytest.approx(direct)
     if name in ("half_star", "rcc2"):
         # Theorem 1: what exact scores tell never hurts.
-        half = measure(AttackCell(MODEL, passive, Choice("half"), records=20), digits)
+        half = measure(AttackMeasurement(MODEL, passive, Choice("half"), records=20), digits)
         assert found["mse"] <= half["mse"] + 1e-6
 
 
 def test_attack_accuracy_is_by_records_that_are_not_attacked(digits: TrainedModel) -> None:
-    found = measure(cell_of("half"), digits)
+    found = measure(measurement_of("half"), digits)
     truth, others = digits.features[:30, 20:40], digits.features[30:, 20:40]
-    expected = attack_accuracy(truth, np.full((30, 20), 0.5), held_out=others, held_out_labels=digits.labels[30:])
-    assert found["attack_accuracy"] == expected
+    judge = LikewiseLabelled(truth, held_out=others, held_out_labels=digits.labels[30:])
+    assert found["attack_accuracy"] == judge.accuracy(np.full((30, 20), 0.5))
     assert found["model_accuracy"] == (digits.scores.argmax(axis=1) == digits.labels).mean()
 
 
-@pytest.mark.slow("a cell is measured several times")
+@pytest.mark.slow("a measurement is measured several times")
 def test_what_is_measured_does_not_depend_on_what_was_before(cancer: TrainedModel) -> None:
     passive = tuple(range(15, 30))
     chosen = [Choice("half_star"), Choice.of("posterior", prior="imputation"), Choice("agnostic"), Choice("imputation")]
     noise = (Choice.of("score_noise", sigma=0.01),)
-    cells = [AttackCell(SMALL, passive, one, 20, 40, moments=True, defences=noise) for one in chosen]
-    forwards = [measure(cell, cancer) for cell in cells]
-    backwards = [measure(cell, prepare(SMALL, None)) for cell in reversed(cells)]
+    measurements = [AttackMeasurement(SMALL, passive, one, 20, 40, moments=True, defences=noise) for one in chosen]
+    forwards = [measure(measurement, cancer) for measurement in measurements]
+    backwards = [measure(measurement, prepare(SMALL, None)) for measurement in reversed(measurements)]
     for one, other in zip(forwards, reversed(backwards), strict=True):
         assert list(one) == list(other)
         np.testing.assert_equal(one, other)
@@ -112,7 +113,7 @@ def test_knowledge_sets_the_level_of_guesses(cancer: TrainedModel) -> None:
     truth = cancer.features[:40, 15:]
 
     def found(attack: Choice) -> dict[str, Any]:
-        return measure(AttackCell(SMALL, passive, attack, 40, 60, moments=True), cancer)
+        return measure(AttackMeasurement(SMALL, passive, attack, 40, 60, moments=True), cancer)
 
     nothing, mean = found(Choice("half_star")), found(Choice.of("posterior", prior="mean"))
     records, imputation = found(Choice.of("posterior", prior="imputation")), found(Choice("imputation"))
@@ -130,23 +131,23 @@ def test_knowledge_sets_the_level_of_guesses(cancer: TrainedModel) -> None:
 
 
 def test_agnostic_attacks_see_delivered_scores_only(digits: TrainedModel) -> None:
-    cell = cell_of("agnostic", refine="scores")
+    measurement = measurement_of("agnostic", refine="scores")
     with pytest.raises(NotApplicable, match="needs delivered scores"):
-        measure(cell, digits)
-    refined = measure(replace(cell, delivered=100), digits)
-    assert refined["mse"] != measure(cell_of("agnostic"), digits)["mse"]
+        measure(measurement, digits)
+    refined = measure(replace(measurement, delivered=100), digits)
+    assert refined["mse"] != measure(measurement_of("agnostic"), digits)["mse"]
     # With the passive columns besides, the same records tell it the same.
-    assert measure(replace(cell, auxiliary=100), digits)["mse"] == refined["mse"]
+    assert measure(replace(measurement, auxiliary=100), digits)["mse"] == refined["mse"]
 
 
 def test_black_box_discloses_nothing(digits: TrainedModel) -> None:
     with pytest.raises(NotApplicable, match="the passive party must disclose its parameters"):
-        measure(replace(cell_of("ls"), access="black_box"), digits)
-    lone = replace(cell_of("one_feature"), passive=(36,))
+        measure(replace(measurement_of("ls"), access="black_box"), digits)
+    lone = replace(measurement_of("one_feature"), passive=(36,))
     inside, outside = measure(lone, digits), measure(replace(lone, access="black_box"), digits)
     assert inside["mse"] == outside["mse"]
     with pytest.raises(NotApplicable, match="in black box nothing is"):
-        measure(replace(cell_of("half"), access="black_box", defences=(Choice("parameter_rotation"),)), digits)
+        measure(replace(measurement_of("half"), access="black_box", defences=(Choice("parameter_rotation"),)), digits)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_black_box_discloses_nothing(digits: TrainedModel) -> None:
 )
 def test_what_cannot_work_is_not_applicable(digits: TrainedModel, changed: dict[str, Any], words: str) -> None:
     with pytest.raises(NotApplicable, match=words):
-        measure(replace(cell_of("ls"), **changed), digits)
+        measure(replace(measurement_of("ls"), **changed), digits)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +173,9 @@ def test_what_cannot_work_is_not_applicable(digits: TrainedModel, changed: dict[
         ({"passive": ()}, "at least one"),
     ],
 )
-def test_impossible_cells_are_refused(changed: dict[str, Any], words: str) -> None:
+def test_impossible_measurements_are_refused(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        replace(cell_of("ls"), **changed)
+        replace(measurement_of("ls"), **changed)
 
 
 def test_a_network_is_attacked_in_both_boxes() -> None:
@@ -182,7 +183,7 @@ def test_a_network_is_attacked_in_both_boxes() -> None:
     options = (("epochs", 20), ("hidden", (4,)))
     choice = ModelChoice(DataChoice("wine"), "network", "adam", passive=(0, 5, 9), options=options)
     network = prepare(choice, None)
-    white = AttackCell(choice, (0, 5, 9), Choice.of("gia", steps=200, init="half"), records=15)
+    white = AttackMeasurement(choice, (0, 5, 9), Choice.of("gia", steps=200, init="half"), records=15)
     view, truth = network.view((0, 5, 9), 15)
     direct = attacks.load("gia", steps=200, init="half").reconstruct(view)
     assert measure(white, network)["mse"] == pytest.approx(((direct - truth) ** 2).mean())
@@ -199,8 +200,8 @@ def double(table: Any, *, by: int) -> dict[str, Any]:
 
 
 def test_a_task_is_its_function_on_what_it_shares() -> None:
-    cell = TaskCell.of(f"{__name__}:double", DataChoice("wine"), by=2)
-    assert measure(cell, prepare(DataChoice("wine"), None)) == {"rows": 356}
+    measurement = TaskMeasurement.of(f"{__name__}:double", DataChoice("wine"), by=2)
+    assert measure(measurement, prepare(DataChoice("wine"), None)) == {"rows": 356}
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,10 @@ def test_estimates_that_numpy_would_stretch_or_pass_on_are_refused(
 ) -> None:
     monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "careless", f"{__name__}:Careless")
     with pytest.raises(ValueError, match=f"careless gave estimates.*{words}"):
-        measure(cell_of("careless", gives=gives), digits)
+        measure(measurement_of("careless", gives=gives), digits)
 
 
 def test_estimates_in_lists_are_as_good_as_arrays(digits: TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cast(dict[str, str], REGISTRY.built_in), "careless", f"{__name__}:Careless")
-    found = measure(cell_of("careless", gives="a list"), digits)
-    assert found["mse"] == measure(cell_of("half"), digits)["mse"]
+    found = measure(measurement_of("careless", gives="a list"), digits)
+    assert found["mse"] == measure(measurement_of("half"), digits)["mse"]

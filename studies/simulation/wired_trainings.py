@@ -7,9 +7,9 @@ from typing import Any
 
 from services.common.agreement import Agreement
 from services.common.meters import StageTimer
-from services.in_process.direct_peers import DirectPeer
 from services.party.party_training import PartyTraining
 from services.party.training_means import TrainingMeans
+from studies.simulation.direct_peers import DirectPeer
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 

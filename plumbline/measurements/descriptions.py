@@ -101,7 +101,7 @@ class ModelChoice:
 
 
 @dataclass(frozen=True)
-class AttackCell:
+class AttackMeasurement:
     """One attack on one model's predictions (SIMULATION: in one place, no ciphertext, no service).
 
     Attributes:
@@ -149,7 +149,7 @@ class AttackCell:
 
 
 @dataclass(frozen=True)
-class TaskCell:
+class TaskMeasurement:
     """Any other measurement: a function of a data set or a model, and options.
 
     Attributes:
@@ -164,12 +164,12 @@ class TaskCell:
     options: Options = ()
 
     @classmethod
-    def of(cls, function: str, on: ModelChoice | DataChoice | None = None, /, **options: Any) -> "TaskCell":
+    def of(cls, function: str, on: ModelChoice | DataChoice | None = None, /, **options: Any) -> "TaskMeasurement":
         """Make a task from keyword arguments."""
         return cls(function, on, frozen_options(options))
 
 
-Cell: TypeAlias = AttackCell | TaskCell
+Measurement: TypeAlias = AttackMeasurement | TaskMeasurement
 
 
 def windows(columns: int, size: int, count: int | None = None) -> list[tuple[int, ...]]:
@@ -188,7 +188,7 @@ def windows(columns: int, size: int, count: int | None = None) -> list[tuple[int
 
 def plain(value: Any) -> Any:
     """Write a description as JSON: objects, lists and plain values; what is left at its default is there as well."""
-    if isinstance(value, AttackCell | TaskCell | ModelChoice | DataChoice | Choice):
+    if isinstance(value, AttackMeasurement | TaskMeasurement | ModelChoice | DataChoice | Choice):
         return {"is": type(value).__name__} | {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(one) for one in value]

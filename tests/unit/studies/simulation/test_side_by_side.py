@@ -5,7 +5,7 @@ import pytest
 
 from attacks.label_recovery import LabelRecovery
 from attacks.training_views import simulated_view
-from plumbline.simulation.side_by_side import KeptLabels, Starts, train_side_by_side
+from studies.simulation.side_by_side import KeptLabels, Starts, train_side_by_side
 from vfl.arrays import BoolArray
 from vfl.learning import BatchSchedule, GradientDescent, VerticalData, train_centrally
 from vfl.theory.training import APPROXIMATIONS, simulate_oracle

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from plumbline.simulation.records import scaled_features
+from studies.simulation.records import scaled_features
 from tests.harness.hu_run import made_up_records as synthetic
 
 

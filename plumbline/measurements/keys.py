@@ -1,6 +1,6 @@
-"""The key of a cell: a digest of its description, its data and the versions and source files of all that computes it.
+"""The key of a measurement: a digest of its description, its data and the versions and source of all that computes it.
 
-Two cells with one key have one result. What no result depends on (workers, a cluster, where files lie) is in none.
+Two with one key have one result. What no result depends on (workers, a cluster, where files lie) is in none.
 """
 
 import ast
@@ -20,24 +20,24 @@ import numpy as np
 
 from attacks.registry import attack_class
 from defences.registry import defence_class
-from plumbline.cells.cells import AttackCell, Cell, DataChoice, ModelChoice, plain
+from plumbline.measurements.descriptions import AttackMeasurement, DataChoice, Measurement, ModelChoice, plain
 from vfl.data import load_dataset
 
-# Plugins and trainings are found by name, so all of these may compute a cell.
+# Plugins and trainings are found by name, so all of these may compute a measurement.
 WHOLE = ("attacks", "defences", "vfl")
-# What measures a cell; the rest of it is followed from here.
-_MEASURING = "plumbline.cells.jobs"
+# What makes a measurement; the rest of it is followed from here.
+_MEASURING = "plumbline.measurements.jobs"
 # These show, run and keep what was measured; another package names its own as ``ASIDE`` at its top. The names without a
 # dot beneath are what a package brings at its top.
 _ASIDE = ("plumbline.charts", "plumbline.report.html")
-_TOPS = ("plumbline", "plumbline.cells")
+_TOPS = ("plumbline", "plumbline.measurements")
 OURS = ("plumbline", "services", "protos", *WHOLE)
 _MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")
 
 
 @cache
 def common_digest() -> str:
-    """Digest what may compute any cell: measuring, and the packages of attacks, defences and training."""
+    """Digest what may compute any measurement: measuring, and the packages of attacks, defences and training."""
     files = {path for package in WHOLE for path in _folder_of(package).rglob("*.py")}
     return _digest(files | _files_of(reached(_MEASURING)))
 
@@ -156,14 +156,14 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 _SYNTHETIC = "synthetic"
 
 
-def key_of(cell: Cell, data_digest: str) -> str:
-    """Digest what a cell's result depends on: 64 hexadecimal digits.
+def key_of(measurement: Measurement, data_digest: str) -> str:
+    """Digest what a measurement's result depends on: 64 hexadecimal digits.
 
     Args:
-        cell: whose content is digested, defaults included.
+        measurement: whose content is digested, defaults included.
         data_digest: of what it is measured on (``digest_of_data``).
     """
-    return _sha256({"cell": plain(cell), "data": data_digest, "versions": versions_of(cell)})
+    return _sha256({"cell": plain(measurement), "data": data_digest, "versions": versions_of(measurement)})
 
 
 def canonical(value: Any) -> str:
@@ -171,15 +171,15 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def data_of(cell: Cell) -> DataChoice | None:
-    """Find the data set that a cell is measured on; None for a task without."""
-    on = shared_of(cell)
+def data_of(measurement: Measurement) -> DataChoice | None:
+    """Find the data set that a measurement is made on; None for a task without."""
+    on = shared_of(measurement)
     return on.data if isinstance(on, ModelChoice) else on
 
 
-def shared_of(cell: Cell) -> ModelChoice | DataChoice | None:
-    """Find the model or data set that a cell is measured on; None for a task without."""
-    return cell.model if isinstance(cell, AttackCell) else cell.on
+def shared_of(measurement: Measurement) -> ModelChoice | DataChoice | None:
+    """Find the model or data set that a measurement is made on; None for a task without."""
+    return measurement.model if isinstance(measurement, AttackMeasurement) else measurement.on
 
 
 def digest_of_data(choice: DataChoice | None, data_dir: Path | None) -> str:
@@ -202,20 +202,20 @@ def _digest_of_files(name: str, data_dir: Path | None) -> str:
     return digest.hexdigest()
 
 
-def versions_of(cell: Cell) -> dict[str, str]:
-    """List the versions that a cell's result may depend on: of Python, of libraries, and of our source by its digest.
+def versions_of(measurement: Measurement) -> dict[str, str]:
+    """List the versions that a result may depend on: of Python, of libraries, and of our source by its digest.
 
-    torch is among them where the cell may use it, plugins of other packages with their distribution and source.
+    torch is among them where the measurement may use it, plugins of other packages with their distribution and source.
     """
-    if isinstance(cell, AttackCell):
-        attack, torch = _versions_of_plugin("attack", cell.attack.name)
+    if isinstance(measurement, AttackMeasurement):
+        attack, torch = _versions_of_plugin("attack", measurement.attack.name)
         versions, uses_torch = attack, torch
-        for defence in cell.defences:
+        for defence in measurement.defences:
             more, torch = _versions_of_plugin("defence", defence.name)
             versions, uses_torch = versions | more, uses_torch or torch
     else:
-        versions, uses_torch = _versions_of_module(cell.function.partition(":")[0]), True
-    model = versions_of_model(shared_of(cell))
+        versions, uses_torch = _versions_of_module(measurement.function.partition(":")[0]), True
+    model = versions_of_model(shared_of(measurement))
     return model | versions | (_torch() if uses_torch else {})
 
 
@@ -254,7 +254,7 @@ def _torch() -> dict[str, str]:
 def _versions_of_plugin(kind: str, name: str) -> tuple[dict[str, str], bool]:
     """List the versions of a plugin, and whether it may use torch.
 
-    One that can't be found has none: measuring its cell says what is wrong. That isn't kept, as it may come to be.
+    One that can't be found has none: the measurement says what is wrong. That isn't kept, as it may come to be.
     """
     try:
         module = (attack_class if kind == "attack" else defence_class)(name).__module__

@@ -1,14 +1,14 @@
-"""What cells share: data sets and trained models."""
+"""What measurements share: data sets and trained models."""
 
 import numpy as np
 import pytest
 
-from plumbline.cells import Choice, DataChoice, ModelChoice
-from plumbline.cells.cells import frozen_options
-from plumbline.cells.measuring import prepare
+from plumbline.measurements import Choice, DataChoice, ModelChoice
+from plumbline.measurements.descriptions import frozen_options
 from plumbline.simulation.linear_models import TrainedModel, train
 from plumbline.simulation.network_models import TrainedNetwork
 from plumbline.simulation.scaled_tables import ScaledTable
+from tests.harness.prepared import prepare
 
 
 def test_a_data_choice_is_a_table_and_a_model_choice_a_model() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from vfl.theory.empirical_epsilon import epsilon_lower_bound
+from studies.simulation.empirical_epsilon import epsilon_lower_bound
 from vfl.theory.gaussian_mechanism import gaussian_epsilon
 
 

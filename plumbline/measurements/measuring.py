@@ -1,4 +1,4 @@
-"""Measures one cell: mounts its attack on what its adversary sees of a model, and compares with the truth."""
+"""Makes one measurement: mounts its attack on what its adversary sees of a model, and compares with the truth."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,12 +14,19 @@ import defences
 from attacks.adaptive import highest, undo
 from attacks.base import BaselinedAttack
 from defences import DefenceError
-from plumbline.cells.cells import AttackCell, Cell, Choice, DataChoice, ModelChoice, TaskCell
 from plumbline.judge.measures import covered, mse_per_feature
+from plumbline.measurements.descriptions import (
+    AttackMeasurement,
+    Choice,
+    DataChoice,
+    Measurement,
+    ModelChoice,
+    TaskMeasurement,
+)
 from plumbline.simulation.linear_models import TrainedModel, train_linear
 from plumbline.simulation.network_models import TrainedNetwork, train_network
 from plumbline.simulation.recipes import NetworkTrainer, linear_recipe, network_recipe
-from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
+from plumbline.simulation.scaled_tables import SYNTHETIC, ScaledTable, load_scaled
 from plumbline.simulation.score_measures import mean_divergence, score_utility
 from plumbline.simulation.situations import LabModel, Setting, Situation, situation_of
 from vfl.arrays import FloatArray
@@ -34,35 +41,37 @@ class NotApplicable(Exception):
     """An attack or a defence can't work here; the message says why."""
 
 
-# --- what cells share ---------------------------------------------------------------------------------------------
+# --- what measurements share --------------------------------------------------------------------------------------
 
 
-def prepare(on: Shared, data_dir: Path | None) -> Any:
-    """Load the data set (``ScaledTable``), or train the model, that cells share.
+def data_and_seed(on: Shared) -> tuple[DataChoice, int]:
+    """Say which table a choice needs: a model's seed draws rows, and makes what is synthetic."""
+    data, seed = (on, 0) if isinstance(on, DataChoice) else (on.data, on.seed)
+    return data, seed if data.rows is not None or data.name == SYNTHETIC else 0
+
+
+def load_table(data: DataChoice, seed: int, data_dir: Path | None) -> ScaledTable:
+    """Load a data set.
 
     Raises:
         DatasetNotFound: when raw files are missing.
-        ValueError: for options that a trainer, a network, a defence or the data set doesn't take.
+        ValueError: for options that the data set doesn't take.
     """
-    table = load_table(on, data_dir)
-    return table if isinstance(on, DataChoice) else train_model(on, table)
-
-
-def load_table(on: Shared, data_dir: Path | None) -> ScaledTable:
-    """Load the data set of a choice; raises as ``prepare``. A model's seed draws rows, and makes what is synthetic."""
-    data, seed = (on, 0) if isinstance(on, DataChoice) else (on.data, on.seed)
     return load_scaled(data.name, data_dir, rows=data.rows, options=dict(data.options), seed=seed, scaled=data.scaled)
 
 
 def train_model(
     on: ModelChoice, table: ScaledTable, trainer: NetworkTrainer | None = None
 ) -> TrainedModel | TrainedNetwork:
-    """Train a model on a table; raises ValueError as ``prepare``.
+    """Train a model on a table.
 
     Args:
         on: what is trained and how.
         table: of its data set.
         trainer: takes the place of the one that trains, as one that has the parameters already; the model won't show.
+
+    Raises:
+        ValueError: for options that a trainer, a network or a defence doesn't take.
     """
     if on.kind == "network":
         network = network_recipe(on.trainer, dict(on.options), on.seed)
@@ -78,17 +87,17 @@ def train_model(
 def _private_trainer(choice: Choice) -> Any:
     defence = defences.load(choice.name, **dict(choice.options))
     if "training" not in defence.spec.stages:
-        raise ValueError(f"{choice.name} doesn't train models: name it among the defences of the attacked cell.")
+        raise ValueError(f"{choice.name} doesn't train models: name it among the defences of the attacked measurement.")
     return defence
 
 
-# --- one cell -----------------------------------------------------------------------------------------------------
+# --- one measurement ----------------------------------------------------------------------------------------------
 
 
-def measure(cell: Cell, on: Any) -> dict[str, Any]:
-    """Measure a cell on what ``prepare`` made. ``on`` must be the same object for cells that are to share their views.
+def measure(measurement: Measurement, on: Any) -> dict[str, Any]:
+    """Make a measurement on its table or trained model. Those that share their views must be given the same ``on``.
 
-    Cells of one model, split, knowledge and defences, measured in sequence, share the view, the retrained model, the
+    Those of one model, split, knowledge and defences, made in sequence, share the view, the retrained model, the
     classifier of attack accuracy and the imputation: so many situations are kept in mind.
 
     Of an attack:
@@ -101,7 +110,7 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
     - ``baseline``: the same attack's error with the scores withheld, where it says it (else NaN);
     - ``attack_accuracy`` (Jiang eq. 24), by a classifier trained on held-out rows that aren't attacked;
     - ``model_accuracy`` of delivered scores on held-out rows, ``decisions_kept`` and ``kl`` (mean D(c || c~), nats) of
-      them against the model's without the cell's defences; ``interpretability`` (Varasteh eq. 33);
+      them against the model's without the measurement's defences; ``interpretability`` (Varasteh eq. 33);
     - ``covered``: the share of cells within the attack's 90 % intervals, where it gives any (else NaN).
 
     Raises:
@@ -109,15 +118,15 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
         ValueError: for an unknown attack or defence, options that it doesn't take, or an attack whose estimates aren't
             a finite number for each passive feature of each record.
     """
-    if isinstance(cell, TaskCell):
-        module, _, name = cell.function.partition(":")
-        return dict(getattr(import_module(module), name)(on, **dict(cell.options)))
-    attack = attacks.load_prediction(cell.attack.name, **dict(cell.attack.options))
+    if isinstance(measurement, TaskMeasurement):
+        module, _, name = measurement.function.partition(":")
+        return dict(getattr(import_module(module), name)(on, **dict(measurement.options)))
+    attack = attacks.load_prediction(measurement.attack.name, **dict(measurement.attack.options))
     try:
-        situation = _situation(on, _setting(cell, on), cell.defences, cell.seed)
-        view, level = _seen_by(attack, situation, undone=cell.undo)
+        situation = _situation(on, _setting(measurement, on), measurement.defences, measurement.seed)
+        view, level = _seen_by(attack, situation, undone=measurement.undo)
         reconstruction = attacks.reconstruct(attack, view)
-        _check_estimate(cell.attack.name, reconstruction.estimate, situation.truth)
+        _check_estimate(measurement.attack.name, reconstruction.estimate, situation.truth)
         baseline = attack.without_scores(view) if isinstance(attack, BaselinedAttack) else None
     except (attacks.ViewError, DefenceError) as error:
         raise NotApplicable(str(error)) from error
@@ -131,29 +140,29 @@ def measure(cell: Cell, on: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=_SITUATIONS)
 def _situation(model: LabModel, setting: Setting, choices: tuple[Choice, ...], seed: int) -> Situation:
-    """Make what is seen of a model; of several cells in sequence, once. Raises DefenceError."""
+    """Make what is seen of a model; of several measurements in sequence, once. Raises DefenceError."""
     options = {choice.name: dict(choice.options) for choice in choices}
     loaded = defences.load_all([choice.name for choice in choices], options)
     return situation_of(model, setting, loaded, seed=seed)
 
 
-def _setting(cell: AttackCell, model: LabModel) -> Setting:
+def _setting(measurement: AttackMeasurement, model: LabModel) -> Setting:
     """Choose which held-out rows are attacked, known and delivered. Raises NotApplicable where there are too few."""
-    held_out, wanted = len(model.features), cell.auxiliary or cell.delivered
-    if cell.records + wanted > held_out and wanted:
+    held_out, wanted = len(model.features), measurement.auxiliary or measurement.delivered
+    if measurement.records + wanted > held_out and wanted:
         raise NotApplicable(
-            f"{model.name} holds out {held_out} records: {cell.records} to attack and {wanted} that the adversary has "
-            "besides are more. Attack fewer, or hold out more."
+            f"{model.name} holds out {held_out} records: {measurement.records} to attack and {wanted} that the "
+            "adversary has besides are more. Attack fewer, or hold out more."
         )
-    unattacked = np.arange(min(cell.records, held_out), held_out)
-    rows = tuple(np.random.default_rng(cell.seed).permutation(unattacked)[:wanted].tolist())
+    unattacked = np.arange(min(measurement.records, held_out), held_out)
+    rows = tuple(np.random.default_rng(measurement.seed).permutation(unattacked)[:wanted].tolist())
     return Setting(
-        cell.passive,
-        cell.records,
-        complete=rows if cell.auxiliary else (),
-        delivered=() if cell.auxiliary else rows,
-        moments=cell.moments,
-        white_box=cell.access == "white_box",
+        measurement.passive,
+        measurement.records,
+        complete=rows if measurement.auxiliary else (),
+        delivered=() if measurement.auxiliary else rows,
+        moments=measurement.moments,
+        white_box=measurement.access == "white_box",
     )
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from vfl.theory.expansions import AffineExpansion, cross_term, minimax_coefficients, minimax_line
+from studies.simulation.affine_expansions import AffineExpansion, cross_term, minimax_coefficients, minimax_line
 from vfl.theory.training import guaranteed_steps
 
 NUMBER = st.floats(-4, 4)

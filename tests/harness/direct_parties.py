@@ -14,9 +14,9 @@ from services.active.interfaces import ToldBatches
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
-from services.in_process.direct_peers import DirectPeer
-from services.in_process.wired_trainings import ignore_step
 from services.passive.party import PassiveParty
+from studies.simulation.direct_peers import DirectPeer
+from studies.simulation.wired_trainings import ignore_step
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
 

@@ -1,4 +1,4 @@
-"""The key of a cell: equal exactly when description, data, versions and source are."""
+"""The key of a measurement: equal exactly when description, data, versions and source are."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from plumbline.cells import AttackCell, Choice, DataChoice, ModelChoice, TaskCell, keys
-from plumbline.cells.keys import digest_of_data, key_of, versions_of
+from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, keys
+from plumbline.measurements.keys import digest_of_data, key_of, versions_of
 
 MODEL = ModelChoice(DataChoice("breast_cancer"))
-CELL = AttackCell(MODEL, (0, 1, 2), Choice("half_star"))
+MEASUREMENT = AttackMeasurement(MODEL, (0, 1, 2), Choice("half_star"))
 
 
 def test_every_part_of_a_description_enters() -> None:
@@ -27,19 +27,19 @@ def test_every_part_of_a_description_enters() -> None:
         "seed": 4,
     }
     # Those that are added later as well.
-    assert set(others) <= {field.name for field in fields(AttackCell)}
-    changed = [replace(CELL, **{name: value}) for name, value in others.items()]
-    assert len({key_of(cell, "") for cell in [CELL, *changed]}) == 1 + len(others)
+    assert set(others) <= {field.name for field in fields(AttackMeasurement)}
+    changed = [replace(MEASUREMENT, **{name: value}) for name, value in others.items()]
+    assert len({key_of(measurement, "") for measurement in [MEASUREMENT, *changed]}) == 1 + len(others)
 
 
 def test_options_that_are_equal_in_python_only_are_told_apart() -> None:
     choices = [Choice.of("gia", step=value) for value in (1, 1.0, True, "1")]
-    assert len({key_of(replace(CELL, attack=choice), "") for choice in choices}) == 4
+    assert len({key_of(replace(MEASUREMENT, attack=choice), "") for choice in choices}) == 4
 
 
 def test_the_order_of_options_does_not_matter() -> None:
-    one = TaskCell.of("tests.harness.sweep_tasks:squared", number=1, log="x")
-    other = TaskCell.of("tests.harness.sweep_tasks:squared", log="x", number=1)
+    one = TaskMeasurement.of("tests.harness.sweep_tasks:squared", number=1, log="x")
+    other = TaskMeasurement.of("tests.harness.sweep_tasks:squared", log="x", number=1)
     assert key_of(one, "") == key_of(other, "")
 
 
@@ -47,31 +47,31 @@ def test_data_enters_by_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
     digest = digest_of_data(MODEL.data, None)
     assert digest == digest_of_data(MODEL.data, Path("elsewhere"))
     assert digest != digest_of_data(DataChoice("digits"), None)
-    assert key_of(CELL, digest) != key_of(CELL, "")
+    assert key_of(MEASUREMENT, digest) != key_of(MEASUREMENT, "")
     assert digest_of_data(DataChoice("synthetic"), None) == digest_of_data(None, None) == ""
 
 
 def test_torch_enters_only_where_it_computes() -> None:
-    assert "torch" not in versions_of(CELL)
+    assert "torch" not in versions_of(MEASUREMENT)
     pytest.importorskip("torch")
-    network = replace(MODEL, kind="network", trainer="adam", passive=CELL.passive)
-    for cell in (
-        replace(CELL, attack=Choice("gia")),
-        replace(CELL, defences=(Choice("purification"),)),
-        replace(CELL, model=network),
-        TaskCell.of("tests.harness.sweep_tasks:squared", number=1, log="x"),
+    network = replace(MODEL, kind="network", trainer="adam", passive=MEASUREMENT.passive)
+    for measurement in (
+        replace(MEASUREMENT, attack=Choice("gia")),
+        replace(MEASUREMENT, defences=(Choice("purification"),)),
+        replace(MEASUREMENT, model=network),
+        TaskMeasurement.of("tests.harness.sweep_tasks:squared", number=1, log="x"),
     ):
-        assert "torch" in versions_of(cell)
+        assert "torch" in versions_of(measurement)
 
 
 def test_versions_of_libraries_enter(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = key_of(CELL, "")
+    before = key_of(MEASUREMENT, "")
     monkeypatch.setattr(keys, "_common", lambda: {"numpy": "0.0"})
-    assert key_of(CELL, "") != before
+    assert key_of(MEASUREMENT, "") != before
 
 
 def test_an_unknown_attack_has_a_key_too() -> None:
-    assert len(key_of(replace(CELL, attack=Choice("no_such_attack")), "")) == 64
+    assert len(key_of(replace(MEASUREMENT, attack=Choice("no_such_attack")), "")) == 64
 
 
 def package(folder: Path, name: str, **modules: str) -> None:
@@ -102,7 +102,7 @@ def test_a_changed_line_changes_the_keys_of_what_it_computes(
     name = f"changed_pkg_{module}"
     package(tmp_path, name, task=f"from {name}.inner import f", inner="def f(_): return {}", alone="")
     monkeypatch.syspath_prepend(tmp_path)
-    cell = TaskCell.of(f"{name}.task:f")
+    measurement = TaskMeasurement.of(f"{name}.task:f")
 
     def key() -> str:
         for cached in (
@@ -112,7 +112,7 @@ def test_a_changed_line_changes_the_keys_of_what_it_computes(
             keys._versions_of_module,
         ):
             cached.cache_clear()
-        return key_of(cell, "")
+        return key_of(measurement, "")
 
     before = key()
     (tmp_path / name / f"{module}.py").open("a").write("\n# another line")
@@ -121,18 +121,24 @@ def test_a_changed_line_changes_the_keys_of_what_it_computes(
 
 def test_a_plugin_that_was_missing_once_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that asked too early would send others' workers versions that they don't have."""
-    cell = replace(CELL, attack=Choice("rcc2"))
+    measurement = replace(MEASUREMENT, attack=Choice("rcc2"))
 
     def missing(_: str) -> type:
         raise LookupError
 
     with monkeypatch.context() as early:
         early.setattr(keys, "attack_class", missing)
-        versions_of(cell)
-    assert "torch" not in versions_of(cell)
+        versions_of(measurement)
+    assert "torch" not in versions_of(measurement)
 
 
 def test_what_measures_is_in_the_common_digest_and_what_shows_is_not() -> None:
-    reached = keys.reached("plumbline.cells.jobs")
-    assert {"plumbline.cells.measuring", "plumbline.cells.cells", "plumbline.judge.measures"} <= reached
-    assert not {"plumbline.cells.engine", "plumbline.cells.store", "plumbline.cells.keys"} & reached
+    reached = keys.reached("plumbline.measurements.jobs")
+    assert {
+        "plumbline.measurements.measuring",
+        "plumbline.measurements.descriptions",
+        "plumbline.judge.measures",
+    } <= reached
+    assert (
+        not {"plumbline.measurements.engine", "plumbline.measurements.store", "plumbline.measurements.keys"} & reached
+    )

@@ -1,4 +1,4 @@
-"""Finished cells on disk: exact, whole or not at all, for several processes, whatever else lies there."""
+"""Finished measurements on disk: exact, whole or not at all, for several processes, whatever else lies there."""
 
 import errno
 import json
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.cells.outcomes import Outcome, done
-from plumbline.cells.store import SweepStopped, open_store
+from plumbline.measurements.outcomes import Outcome, done
+from plumbline.measurements.store import SweepStopped, open_store
 
 
 def row(key: str, outcome: Outcome) -> dict[str, object]:

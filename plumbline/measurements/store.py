@@ -1,4 +1,4 @@
-"""Finished cells on disk: a folder of Parquet parts, to which several processes may add at once.
+"""Finished measurements on disk: a folder of Parquet parts, to which several processes may add at once.
 
 Guarantee: a part is there whole or not at all, whoever is killed and whenever the disk is full, and is never changed.
 Who works in the folder holds a shared lock on it. Whoever finds nobody else there joins small parts into one and takes
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from plumbline.cells.outcomes import RANKED, Outcome
-from plumbline.cells.packed_arrays import Content, KeyedArray, unpack
+from plumbline.measurements.model_parameters import Parameters
+from plumbline.measurements.outcomes import RANKED, Outcome
 from services.common.durable import make_folder, write_durably
+from vfl.arrays import BROKEN_ARRAYS, read_arrays, write_arrays
 
 _log = logging.getLogger(__name__)
 _SCHEMA = pa.schema(
@@ -46,7 +46,7 @@ class SweepStopped(OSError):
 
 
 class ResultStore:
-    """A folder of finished cells, while this process works in it (``open_store``)."""
+    """A folder of finished measurements, while this process works in it (``open_store``)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class ResultStore:
         return outcomes
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Add finished cells, all of them or none.
+        """Add finished measurements, all of them or none.
 
         Args:
             rows: with a value for each column.
@@ -123,7 +123,7 @@ class ResultStore:
             if part not in self._named:
                 self._named.add(part)
                 _log.warning(
-                    "%s is no readable part of the finished cells and is left out: remove it. (%s)",
+                    "%s is no readable part of the finished measurements and is left out: remove it. (%s)",
                     part,
                     " ".join(str(error).split())[:200],
                 )
@@ -140,7 +140,7 @@ def _best_of_each(table: pa.Table) -> pa.Table:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[ResultStore]:
-    """Open a folder of finished cells, and make it when it isn't there.
+    """Open a folder of finished measurements, and make it when it isn't there.
 
     Raises:
         SweepStopped: when it can't be made or written.
@@ -162,38 +162,32 @@ def open_store(folder: Path) -> Iterator[ResultStore]:
 
 
 def unwritable(folder: Path, error: OSError) -> SweepStopped:
-    """Say what a person reads when the folder of finished cells can't be written."""
+    """Say what a person reads when the folder of finished measurements can't be written."""
     return SweepStopped(
-        f"Finished cells can't be kept in {folder} ({error.strerror or error}). Those that were kept stay: free the "
-        "disk or choose another folder, and start again; none of them is computed twice."
+        f"Finished measurements can't be kept in {folder} ({error.strerror or error}). Those that were kept stay: free "
+        "the disk or choose another folder, and start again; none of them is computed twice."
     )
 
 
-_log = logging.getLogger(__name__)
 _FOLDER = "models"
 
 
-def read_model(store: Path, key: str) -> KeyedArray | None:
+def read_model(store: Path, key: str) -> Parameters | None:
     """Read what training found; None where it isn't kept, or the file is damaged."""
-    path = _path(store, key)
+    path = store / _FOLDER / f"{key}.npz"
     try:
-        content = np.frombuffer(path.read_bytes(), np.uint8)
-        unpack(content)
+        return read_arrays(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except BROKEN_ARRAYS as error:
         _log.warning("%s is no readable model and is trained again. (%s)", path, error)
         return None
-    return KeyedArray(key, content)
 
 
-def write_model(store: Path, key: str, content: Content) -> None:
+def write_model(store: Path, key: str, parameters: Parameters) -> None:
     """Keep what training found; raises SweepStopped when the folder can't be written."""
     try:
-        write_durably(_path(store, key), content.tobytes(), private=False)
+        path = store / _FOLDER / f"{key}.npz"
+        write_durably(path, lambda file: write_arrays(file, parameters), private=False)
     except OSError as error:
         raise unwritable(store, error) from error
-
-
-def _path(store: Path, key: str) -> Path:
-    return store / _FOLDER / f"{key}.npz"
