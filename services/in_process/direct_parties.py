@@ -106,9 +106,9 @@ def ways_of(name: str, others: Sequence[str], sessions: Sessions, find: Callable
     """
 
     def peer(other: str) -> DirectPeer:
-        return DirectPeer(name, lambda session_id: find(other).exchange_of(session_id, object))
+        return DirectPeer(name, lambda session_id: find(other).exchange_of(session_id))
 
     role = Role.ACTIVE if name == Role.ACTIVE else Role.PASSIVE
     peers = {other: peer(other) for other in others}
     coordinator = DirectCoordinator(sessions, Identity(role, name))
-    return {"coordinator": coordinator, "peers": peers, "share_peers": peers, "message_peers": peers}
+    return {"coordinator": coordinator, "peers": peers}

@@ -44,7 +44,7 @@ def wired_trainings(
         for name, gridded in features.items():
             peers = {other: peer(name, other) for other in features if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            party_means = TrainingMeans(peers, executor=executor, share_peers=peers, message_peers=peers, **means(name))
+            party_means = TrainingMeans(peers, executor=executor, **means(name))
             is_label_party = name == agreement.active.name
             trainings[name] = PartyTraining(agreement, name, gridded, labels if is_label_party else None, party_means)
         yield trainings

@@ -223,7 +223,7 @@ def exchange_pair(
         for name, other in (("active", "passive"), ("passive", "active"))
     )
     if keys:
-        mine.receive_public_key("passive", theirs.public_key)
-    theirs.receive_public_key("active", mine.public_key)
+        mine.receive_key("passive", theirs.public_key)
+    theirs.receive_key("active", mine.public_key)
     features = np.random.default_rng(3).integers(0, 2**16, (rows, 2), endpoint=True).astype(np.float64)
     return ExchangePair(mine, theirs, rows, features, agreement)
