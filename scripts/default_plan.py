@@ -62,7 +62,7 @@ _SHARE_STEP = 2.0**-32
 # A passive party's attacks on labels, that of replaced messages last.
 LISTENING, REPLACING = ("label_recovery", "trajectory_labels", "own_part"), "auxiliary_ciphertext"
 # Messages of a training's steps.
-_OF_STEPS = ("SendResiduals", "Decrypt")
+_OF_STEPS = ("Send", "Ask")
 
 
 class Shared(NamedTuple):

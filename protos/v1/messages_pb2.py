@@ -25,17 +25,23 @@ _sym_db = _symbol_database.Default()
 from protos.v1 import common_pb2 as protos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/v1/messages.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"_\n\rMessageHeader\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\r\x12\x0f\n\x07numbers\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\r\"T\n\x0bMessagePart\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.plumbline.v1.MessageHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2N\n\x08Messages\x12\x42\n\x04Send\x12\x19.plumbline.v1.MessagePart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/v1/messages.proto\x12\x0cplumbline.v1\x1a\x16protos/v1/common.proto\"`\n\nKeyMessage\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\x0c\x12\x10\n\x08mask_key\x18\x05 \x01(\x0c\"\x90\x01\n\rMessageHeader\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04step\x18\x03 \x01(\r\x12\x0f\n\x07numbers\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\r\n\x05width\x18\x06 \x01(\r\x12\x0e\n\x06key_id\x18\x07 \x01(\t\x12\x10\n\x08\x65xponent\x18\x08 \x01(\x11\"T\n\x0bMessagePart\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.plumbline.v1.MessageHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\",\n\x0c\x41nswerHeader\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\"R\n\nAnswerPart\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1a.plumbline.v1.AnswerHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\xd2\x01\n\x08Messages\x12\x42\n\x07ShowKey\x12\x18.plumbline.v1.KeyMessage\x1a\x1d.plumbline.v1.Acknowledgement\x12\x42\n\x04Send\x12\x19.plumbline.v1.MessagePart\x1a\x1d.plumbline.v1.Acknowledgement(\x01\x12>\n\x03\x41sk\x12\x19.plumbline.v1.MessagePart\x1a\x18.plumbline.v1.AnswerPart(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.v1.messages_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MESSAGEHEADER']._serialized_start=66
-  _globals['_MESSAGEHEADER']._serialized_end=161
-  _globals['_MESSAGEPART']._serialized_start=163
-  _globals['_MESSAGEPART']._serialized_end=247
-  _globals['_MESSAGES']._serialized_start=249
-  _globals['_MESSAGES']._serialized_end=327
+  _globals['_KEYMESSAGE']._serialized_start=66
+  _globals['_KEYMESSAGE']._serialized_end=162
+  _globals['_MESSAGEHEADER']._serialized_start=165
+  _globals['_MESSAGEHEADER']._serialized_end=309
+  _globals['_MESSAGEPART']._serialized_start=311
+  _globals['_MESSAGEPART']._serialized_end=395
+  _globals['_ANSWERHEADER']._serialized_start=397
+  _globals['_ANSWERHEADER']._serialized_end=441
+  _globals['_ANSWERPART']._serialized_start=443
+  _globals['_ANSWERPART']._serialized_end=525
+  _globals['_MESSAGES']._serialized_start=528
+  _globals['_MESSAGES']._serialized_end=738
 # @@protoc_insertion_point(module_scope)

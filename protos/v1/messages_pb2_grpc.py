@@ -35,15 +35,32 @@ class MessagesStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.ShowKey = channel.unary_unary(
+                '/plumbline.v1.Messages/ShowKey',
+                request_serializer=protos_dot_v1_dot_messages__pb2.KeyMessage.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+                _registered_method=True)
         self.Send = channel.stream_unary(
                 '/plumbline.v1.Messages/Send',
                 request_serializer=protos_dot_v1_dot_messages__pb2.MessagePart.SerializeToString,
                 response_deserializer=protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
                 _registered_method=True)
+        self.Ask = channel.stream_stream(
+                '/plumbline.v1.Messages/Ask',
+                request_serializer=protos_dot_v1_dot_messages__pb2.MessagePart.SerializeToString,
+                response_deserializer=protos_dot_v1_dot_messages__pb2.AnswerPart.FromString,
+                _registered_method=True)
 
 
 class MessagesServicer(object):
     """Missing associated documentation comment in .proto file."""
+
+    def ShowKey(self, request, context):
+        """Once per session and purpose: a key of the caller's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def Send(self, request_iterator, context):
         """One of the caller's messages of a step. The same again changes nothing, another one in its place is refused.
@@ -52,13 +69,31 @@ class MessagesServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Ask(self, request_iterator, context):
+        """Masked sums under the callee's key, of which it has a right to one answer a step: their plaintexts go back. The same
+        again gets the same answer, another one in its place is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MessagesServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ShowKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowKey,
+                    request_deserializer=protos_dot_v1_dot_messages__pb2.KeyMessage.FromString,
+                    response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
             'Send': grpc.stream_unary_rpc_method_handler(
                     servicer.Send,
                     request_deserializer=protos_dot_v1_dot_messages__pb2.MessagePart.FromString,
                     response_serializer=protos_dot_v1_dot_common__pb2.Acknowledgement.SerializeToString,
+            ),
+            'Ask': grpc.stream_stream_rpc_method_handler(
+                    servicer.Ask,
+                    request_deserializer=protos_dot_v1_dot_messages__pb2.MessagePart.FromString,
+                    response_serializer=protos_dot_v1_dot_messages__pb2.AnswerPart.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -70,6 +105,33 @@ def add_MessagesServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Messages(object):
     """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def ShowKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plumbline.v1.Messages/ShowKey',
+            protos_dot_v1_dot_messages__pb2.KeyMessage.SerializeToString,
+            protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def Send(request_iterator,
@@ -88,6 +150,33 @@ class Messages(object):
             '/plumbline.v1.Messages/Send',
             protos_dot_v1_dot_messages__pb2.MessagePart.SerializeToString,
             protos_dot_v1_dot_common__pb2.Acknowledgement.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Ask(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/plumbline.v1.Messages/Ask',
+            protos_dot_v1_dot_messages__pb2.MessagePart.SerializeToString,
+            protos_dot_v1_dot_messages__pb2.AnswerPart.FromString,
             options,
             channel_credentials,
             insecure,

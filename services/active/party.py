@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import cast
 
 from services.active.attacking import ScoreAttacks
 from services.active.coalescing import Coalescing, OnEnd, stays
@@ -21,6 +21,7 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import Cancelled, FederationError, OutOfOrder, UnknownRecord, described, told
 from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
+from services.exchange.peer import Inbox
 from services.party.context import PartyContext
 from services.party.model_file import KeptModel
 from services.party.served_models import ServedModels
@@ -33,7 +34,6 @@ from vfl.learning.score_quality import ScoreQuality
 
 _log = logging.getLogger(__name__)
 
-E = TypeVar("E")
 
 # To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
 _CANCEL_SECONDS = 5.0
@@ -319,12 +319,12 @@ class ActiveParty:
 
     # -- Protocol 1 and prediction ---------------------------------------------------------------------------------
 
-    def exchange_of(self, session_id: str, kind: type[E]) -> E:
-        """Find the session's exchange, for messages of peers; raises OutOfOrder when there is none of this kind."""
+    def exchange_of(self, session_id: str) -> Inbox:
+        """Find the session's exchange, for messages of peers; raises OutOfOrder when there is none."""
         session = self._session
         if session is None or session.agreement.session_id != session_id:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.training.exchange_as(kind)
+        return cast(Inbox, session.training.exchange)
 
     def id_forms(self, ids: Iterable[str]) -> list[str]:
         """Write ids in the form that this party's table has them in, as its settings ask for."""

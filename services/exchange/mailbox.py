@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.protocol_calls import ProtocolCalls, ProtocolFailed
-from services.exchange.message_kinds import Message, MessageHeader, MessageKind, MessagePeer
+from services.exchange.message_kinds import MessageKind
+from services.exchange.peer import Inbox, Peer
 from services.exchange.step_order import StepOrder
+from services.exchange.vectors import VectorHeader, WireVector
 
 
-class Mailbox:
+class Mailbox(Inbox):
     """One party's messages of a session, for its own loop and for its peers' threads at once."""
 
     def __init__(
         self,
         agreement: Agreement,
         name: str,
-        peers: Mapping[str, MessagePeer],
+        peers: Mapping[str, Peer],
         kinds: Iterable[MessageKind],
         *,
         steps: int,
@@ -52,45 +54,36 @@ class Mailbox:
         if len(self._kinds) < len(listed):
             raise self._refused("declares two kinds of messages of one name")
         self._tell, self._order = tell, StepOrder(steps, timeout)
-        self._sent: dict[tuple[str, int], Message] = {}
+        self._sent: dict[tuple[str, int], WireVector] = {}
         self._received: dict[tuple[str, str, int], tuple[bytes, NDArray[Any]]] = {}
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
-    def expects(self, peer: str, header: MessageHeader) -> None:
-        """Refuse a peer's message by its header, before any number of it is read.
+    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse a peer's message by its header; raises as an inbox's."""
+        self._expected(peer, kind, step, header)
 
-        Raises:
-            InvalidMessage: for another header than the declared one, or a step that no session has.
-            NotAllowed: from a peer that sends no such message.
-            OutOfOrder: for another step than is due, and once the session has ended.
-        """
+    def _expected(self, peer: str, name: str, step: int, header: VectorHeader) -> MessageKind:
         with self._order:
             self._order.refuse_if_ended()
-            kind = self._kinds.get(header.kind)
+            kind = self._kinds.get(name)
             if kind is None or peer not in kind.senders - {self._name} or self._name not in kind.receivers:
                 raise NotAllowed(f"{peer} has no such message to send to {self._name}.")
-            if (kind.name, peer, header.step) not in self._received:
-                self._check_step(kind, header.step)
-        kind.check(header)
+            if (name, peer, step) not in self._received:
+                self._check_step(kind, step)
+        header.check(kind.header(step), name)
+        return kind
 
-    def receive(self, peer: str, message: Message) -> None:
-        """Take a peer's message. What is refused changes nothing.
-
-        Raises:
-            InvalidMessage: as ``expects``, and for other numbers than are declared.
-            NotAllowed: as ``expects``.
-            OutOfOrder: as ``expects``, and for another message than before.
-        """
-        header = message.header
-        self.expects(peer, header)
-        values, digest = self._kinds[header.kind].unpacked(message), sha256(message.data).digest()
+    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
+        """Take a peer's message; raises as an inbox's."""
+        values = self._expected(peer, kind, step, vector.header).unpacked(step, vector)
+        digest = sha256(vector.data).digest()
         with self._order:
             # It may have ended while they were read.
             self._order.refuse_if_ended()
-            known, _ = self._received.setdefault((header.kind, peer, header.step), (digest, values))
+            known, _ = self._received.setdefault((kind, peer, step), (digest, values))
             if known != digest:
-                raise OutOfOrder(f"Another {header.kind} of step {header.step} was received already: it is taken once.")
+                raise OutOfOrder(f"Another {kind} of step {step} was received already: it is taken once.")
             self._order.notify_all()
 
     # -- what this party's own loop does ---------------------------------------------------------------------------
@@ -117,8 +110,8 @@ class Mailbox:
                 raise self._refused(f"sends another {kind} of step {step} than before")
         for receiver in sorted(declared.receivers - {self._name}):
             if declared.tells and is_new:
-                self._tell(receiver, declared.tells, message.header.count)
-            self._peers[receiver].send(self._agreement.session_id, message)
+                self._tell(receiver, declared.tells, message.count)
+            self._peers[receiver].send(self._agreement.session_id, kind, step, message)
 
     def take(self, kind: str, step: int = 0) -> dict[str, NDArray[Any]]:
         """Wait for a step's messages of a kind; gives their numbers by sender.

@@ -3,57 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.common import limits
-from services.common.errors import InvalidMessage, one_line
+from services.common.errors import InvalidMessage
+from services.exchange.vectors import VectorHeader, WireVector
 
 Numbers: TypeAlias = Literal["float64", "uint64", "uint8"]
-
-
-@dataclass(frozen=True)
-class MessageHeader:
-    """What travels before a message's numbers.
-
-    Attributes:
-        kind: of it, by name.
-        step: from 0; 0 for what is sent once.
-        numbers: what they are.
-        count: how many there are.
-    """
-
-    kind: str
-    step: int
-    numbers: str
-    count: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of all numbers."""
-        return self.count * np.dtype(self.numbers).itemsize
-
-
-@dataclass(frozen=True)
-class Message:
-    """A message as it travels.
-
-    Attributes:
-        header: what travels before its numbers.
-        data: the numbers, little-endian, one after the other.
-    """
-
-    header: MessageHeader
-    data: bytes
-
-
-class MessagePeer(Protocol):
-    """Takes this party's messages, wherever the peer is."""
-
-    def send(self, session_id: str, message: Message) -> None:
-        """Send one; raises what the peer refuses it with, and PeerVanished."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +42,9 @@ class MessageKind:
         if self.numbers not in get_args(Numbers):
             raise InvalidMessage(f"Expected numbers of {self.name} to be one of {', '.join(get_args(Numbers))}.")
 
-    def header(self, step: int) -> MessageHeader:
+    def header(self, step: int) -> VectorHeader:
         """Make what travels before a step's numbers; raises InvalidMessage for more than a party takes."""
-        header = MessageHeader(self.name, step, self.numbers, prod(self.shape(step)))
+        header = VectorHeader("", prod(self.shape(step)), self._on_the_wire.itemsize, numbers=self.numbers)
         if header.size > limits.VECTOR_BYTES:
             raise InvalidMessage(
                 f"{self.name} has {header.size >> 20} MiB in a step, at most {limits.VECTOR_BYTES >> 20} are taken: "
@@ -93,26 +52,17 @@ class MessageKind:
             )
         return header
 
-    def check(self, header: MessageHeader) -> None:
-        """Raise InvalidMessage for another header than the declared one."""
-        expected = self.header(header.step)
-        for name, value in vars(expected).items():
-            if (actual := getattr(header, name)) != value:
-                raise InvalidMessage(f"Wrong {name} of {self.name}: expected {value}, got {one_line(str(actual))}.")
-
-    def packed(self, step: int, values: NDArray[Any]) -> Message:
-        """Write numbers as a message; raises InvalidMessage for others than are declared."""
+    def packed(self, step: int, values: NDArray[Any]) -> WireVector:
+        """Write numbers as they travel; raises InvalidMessage for others than are declared."""
         if not isinstance(values, np.ndarray) or values.dtype != self.numbers or values.shape != self.shape(step):
             raise InvalidMessage(f"Expected {self.name} to be {self.numbers} of shape {self.shape(step)}.")
         self._check_finite(values)
-        return Message(self.header(step), values.astype(self._on_the_wire).tobytes())
+        return WireVector.of(self.header(step), values.astype(self._on_the_wire).tobytes())
 
-    def unpacked(self, message: Message) -> NDArray[Any]:
-        """Read a message whose header was checked; raises InvalidMessage for anything but the declared numbers."""
-        if len(message.data) != message.header.size:
-            raise InvalidMessage(f"Expected {message.header.size} bytes of {self.name}, got {len(message.data)}.")
-        numbers = np.frombuffer(message.data, dtype=self._on_the_wire)
-        values = numbers.astype(self.numbers).reshape(self.shape(message.header.step))
+    def unpacked(self, step: int, vector: WireVector) -> NDArray[Any]:
+        """Read a step's numbers; raises InvalidMessage for anything but the declared ones."""
+        vector.check(self.header(step))
+        values = np.frombuffer(vector.data, dtype=self._on_the_wire).astype(self.numbers).reshape(self.shape(step))
         self._check_finite(values)
         return values
 

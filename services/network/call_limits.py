@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, messages_pb2, passive_pb2, shared_weights_pb2
+from protos.v1 import active_pb2, coordinator_pb2, messages_pb2, passive_pb2
 
 # Calls of one caller in a pool. As many as a connection has streams: who calls over one connection, as every honest
 # party does, waits at its own end for a free stream and is never refused.
@@ -55,7 +55,6 @@ class CallLimits:
     reading: float | None
 
 
-_SHARED = shared_weights_pb2.DESCRIPTOR.services_by_name["SharedWeights"]
 # Calls at once of one caller, where honest ones are few: one, and what was sent again after a lost connection while the
 # lost one still waits here. The channel itself sends a call of one message again up to three times.
 _FEW = {
@@ -72,16 +71,8 @@ _FEW = {
         "Join": 8,
         "RunEpoch": 4,
     },
-    exchange_pb2.DESCRIPTOR.services_by_name["GradientExchange"]: {
-        "SendPublicKey": 8,
-        # A vector each in memory.
-        "SendResiduals": 4,
-        "Decrypt": 4,
-    },
-    # As above, of several kinds.
-    messages_pb2.DESCRIPTOR.services_by_name["Messages"]: {"Send": 8},
-    # As above. A step's two may meet those of the step before.
-    _SHARED: {method.name: 8 if method.name.endswith("Key") else 4 for method in _SHARED.methods},
+    # A vector each in memory. A step's messages may meet those of the step before.
+    messages_pb2.DESCRIPTOR.services_by_name["Messages"]: {"ShowKey": 8, "Send": 16, "Ask": 4},
     active_pb2.DESCRIPTOR.services_by_name["Active"]: {
         # One job at a time; the others hear so.
         "Train": 4,

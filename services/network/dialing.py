@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
+from protos.v1 import active_pb2, coordinator_pb2, messages_pb2, passive_pb2
 from services.common.meters import PeerMeter
 from services.network.credentials import Credentials
 from services.network.deadlines import inner_timeout
@@ -22,7 +22,7 @@ from services.network.revocation import CallNotMade, PeerLook
 # is told once: who can't be reached notices by itself, and who tells it must not wait for that.
 _RETRIED = [
     {"service": service.full_name, "method": method.name}
-    for module in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2)
+    for module in (active_pb2, coordinator_pb2, messages_pb2, passive_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
     for method in service.methods
     if not (method.client_streaming or method.server_streaming or method.name == "EndSession")

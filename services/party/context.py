@@ -12,7 +12,7 @@ from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores, Products
 from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
-from services.exchange.message_kinds import MessagePeer
+from services.exchange.peer import Peer
 from services.party.anchor import Anchor
 from services.party.features import PartyData
 from services.party.form_count import FORMS, REMEDY, FormCount
@@ -20,8 +20,6 @@ from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.party.side import Side, SideSetting
-from services.protocol1.peer import Peer
-from services.shared_weights.share_peer import SharePeer
 from services.watching.tally import Tally
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import Cores, OneCore
@@ -114,7 +112,7 @@ class PartyContext:
         data: its own table, and what its columns become in a session.
         settings: its own, which have the last word on a session's security.
         coordinator: the way to the coordinator.
-        peers: the ways to the other parties of Protocol 1, by name.
+        peers: the ways to the other parties' messages, by name.
         record: what this party writes of a run.
         executor: threads for jobs, epochs and sends.
         adversary: the training attacks that this party mounts.
@@ -123,8 +121,6 @@ class PartyContext:
         state: what it keeps across restarts.
         cores: processes of this party's own, for what holds the interpreter's lock. Its arithmetic has cores as well:
             these, or as many threads.
-        share_peers: the ways to the other parties where weights are shared, by name.
-        message_peers: the ways to the other parties' mailboxes under a protocol of another package, by name.
         engine: computes what is shared.
         arithmetic: computes Protocol 1's messages.
         tally: counts what this party answers.
@@ -142,8 +138,6 @@ class PartyContext:
     heartbeats: Mapping[str, Heartbeat] = field(default_factory=dict)
     state: State = field(default_factory=StateInMemory)
     cores: Cores = field(default_factory=OneCore)
-    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
-    message_peers: Mapping[str, MessagePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
     arithmetic: Arithmetic = field(default_factory=EngineArithmetic)
     tally: Tally = field(default_factory=Tally)

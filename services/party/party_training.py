@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +29,6 @@ from vfl.learning.calibration import UNCALIBRATED, Calibration
 from vfl.learning.networks import DenseNetwork
 
 _log = logging.getLogger(__name__)
-
-E = TypeVar("E")
 
 
 class PartyTraining:
@@ -128,12 +126,6 @@ class PartyTraining:
     def schedule(self) -> BatchSchedule | BlockSchedule:
         """The public order of batches."""
         return self.side.schedule
-
-    def exchange_as(self, kind: type[E]) -> E:
-        """Give the exchange, for messages of its protocol; raises OutOfOrder for those of another."""
-        if not isinstance(self.exchange, kind):
-            raise OutOfOrder(f"This session is protocol={self.agreement.plan.protocol}, which has no such message.")
-        return self.exchange
 
     def show_public_key(self) -> None:
         """Send this party's public key to those who need it."""

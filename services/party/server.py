@@ -24,10 +24,6 @@ from services.party.features import load_party_data
 from services.party.own_cores import own_cores
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
-from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.peer_link import PeerLink
-from services.shared_weights import servicer as shared_servicer
-from services.shared_weights.share_link import ShareLink
 from services.watching.audit_log import log_of
 from vfl.crypto import Engine
 
@@ -55,13 +51,12 @@ def prepare(
     # Certificates have been read: a service that stops says one sentence.
     arithmetic = arithmetic_of(settings, cores)
     data.log_columns()
-    peer_names = [peer for peer in channels if peer != Role.COORDINATOR]
     context = PartyContext(
         name=name,
         data=data,
         settings=settings,
         coordinator=CoordinatorLink(channels[Role.COORDINATOR], timeout),
-        peers={peer: PeerLink(peer, channels[peer], timeout) for peer in peer_names},
+        peers={peer: MessageLink(peer, channels[peer], timeout) for peer in channels if peer != Role.COORDINATOR},
         record=record,
         executor=ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="training"),
         adversary=adversary(name, settings.run_dir, record.lost, arithmetic),
@@ -69,8 +64,6 @@ def prepare(
         heartbeats={peer: HealthLink(peer, channel) for peer, channel in channels.items()},
         state=state,
         cores=cores,
-        share_peers={peer: ShareLink(peer, channels[peer], timeout) for peer in peer_names},
-        message_peers={peer: MessageLink(peer, channels[peer], timeout) for peer in peer_names},
         arithmetic=arithmetic,
         engine=arithmetic.engine if isinstance(arithmetic, EngineArithmetic) else Engine(),
         tally=transport.tally,
@@ -88,13 +81,12 @@ def serve(
 ) -> None:
     """Serve a party until it is stopped; ``own_service`` is the module of its servicer, and what adds that."""
     servicer, register = own_service
-    of_peers = exchange_servicer, shared_servicer, messages_servicer
     serve_until_stopped(
         transport,
         context.settings,
-        [*(partial(one.add_to, exchange_of=party.exchange_of) for one in of_peers), register],
-        {name: roles for one in (*of_peers, servicer) for name, roles in one.PERMISSIONS.items()},
-        [one.SERVICE_NAME for one in (*of_peers, servicer)],
+        [partial(messages_servicer.add_to, inbox_of=party.exchange_of), register],
+        {**messages_servicer.PERMISSIONS, **servicer.PERMISSIONS},
+        [messages_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
         on_started=on_started,
         held=held,
     )

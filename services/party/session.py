@@ -281,8 +281,6 @@ def _training_of(
         cipher=partial(make_cipher, arithmetic=context.arithmetic),
         seat=context.adversary.seat if ids is None else partial(context.adversary.seat, ids=ids),
         defences=context.defences,
-        share_peers=_of(peers, context.share_peers),
-        message_peers=_of(peers, context.message_peers),
         engine=context.engine,
         ledger=ledger,
         log=log,

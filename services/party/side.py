@@ -17,16 +17,6 @@ from vfl.learning import Ask, BatchSchedule, BlockSchedule, Half, OwnData, Part
 from vfl.learning.learner import Request
 
 
-class Exchange(Protocol):
-    """A party's messages of a session, for whoever ends it."""
-
-    def end(self, reason: str) -> None:
-        """End it: whoever waits or asks is told why."""
-
-    def suspend(self, reason: str) -> None:
-        """End it, and tell whoever waits or asks that another one will go on with the training."""
-
-
 class StepAnswers(Protocol):
     """What the requests of one step are answered with."""
 
@@ -78,7 +68,7 @@ class Side(Protocol):
 
     @property
     def exchange(self) -> Any:
-        """The party's messages, an `Exchange`."""
+        """The party's messages, an `Inbox`."""
 
     @property
     def schedule(self) -> BatchSchedule | BlockSchedule:

@@ -12,13 +12,11 @@ from services.common import limits
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.ledger_marks import LedgerMark
-from services.exchange.message_kinds import MessagePeer
 from services.exchange.opening_ledger import OpeningLedger
+from services.exchange.peer import Peer
 from services.exchange.tape import Tape
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
-from services.protocol1.peer import Peer
-from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_steps import AddedShares, OtherColumns
 from services.watching.tally import Tally
 from vfl.arrays import FloatArray
@@ -40,15 +38,13 @@ class TrainingMeans:
     """What a party trains with in one session, besides its data.
 
     Attributes:
-        peers: the other ends of Protocol 1, by name.
+        peers: the other parties, by name.
         generator: draws the initial weights; private to this party.
         timeout: seconds to wait for a peer's message.
         executor: threads for what is sent to several peers at once.
         cipher: makes the party's cipher of a session.
         tape: is told what peers' messages say; None where nobody listens.
         defences: what the party applies to residuals and parameters.
-        share_peers: the other ends of training on shared weights, by name.
-        message_peers: the other ends of a mailbox, by name.
         engine: computes what is shared.
         ledger: counts what others are opened about the party's records, over all sessions, and keeps it.
         seat: how the party comes to its side; an adversary's changes what the side is made of, and wraps it.
@@ -67,8 +63,6 @@ class TrainingMeans:
     cipher: MakesCipher = make_cipher
     tape: Tape | None = None
     defences: PartyDefences = field(default_factory=PartyDefences)
-    share_peers: Mapping[str, SharePeer] = field(default_factory=dict)
-    message_peers: Mapping[str, MessagePeer] = field(default_factory=dict)
     engine: Engine = field(default_factory=Engine)
     ledger: OpeningLedger = field(default_factory=OpeningLedger.in_memory)
     seat: Seat = honest_seat

@@ -9,10 +9,8 @@ import numpy as np
 from services.common import protocols
 from services.common.meters import StageTimer
 from services.common.protocol_calls import ProtocolCalls
-from services.exchange.mailbox import Mailbox
+from services.exchange.peer import Inbox
 from services.party.side import Side, SideSetting, StepAnswers
-from services.protocol1.exchange import GradientExchange
-from services.shared_weights.share_mailbox import ShareMailbox
 from services.shared_weights.turned_columns import Turn
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
@@ -46,7 +44,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Any], bool]] = {
     "turn": _is(Turn),
     "schedule": _is(BatchSchedule, BlockSchedule),
     # Messages reach no other.
-    "exchange": _is(Mailbox, GradientExchange, ShareMailbox),
+    "exchange": _is(Inbox),
     "part": lambda value: value is None or _has("shares", "arrays")(value),
     "weights": lambda value: value is not None,
 }

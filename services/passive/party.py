@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import cast
 
 from services.common import limits
 from services.common.agreement import Agreement
@@ -13,6 +13,7 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.common.roster import Roster
+from services.exchange.peer import Inbox
 from services.network.deadlines import carrying_the_deadline
 from services.party.consent import check_as_opened, check_plan
 from services.party.context import PartyContext
@@ -30,8 +31,6 @@ from vfl.learning import Part
 from vfl.learning.calibration import Calibration
 
 _log = logging.getLogger(__name__)
-
-E = TypeVar("E")
 
 
 class PassiveParty:
@@ -266,12 +265,12 @@ class PassiveParty:
         session.finish(calibration)
         return training.models.constants
 
-    def exchange_of(self, session_id: str, kind: type[E]) -> E:
-        """Find the session's exchange, for messages of peers; raises OutOfOrder when there is none of this kind."""
+    def exchange_of(self, session_id: str) -> Inbox:
+        """Find the session's exchange, for messages of peers; raises OutOfOrder when there is none."""
         session = self._session
         if session is None or session.session_id != session_id or session.joined is None:
             raise OutOfOrder("No such session here: it has not begun, or another has taken its place.")
-        return session.joined.training.exchange_as(kind)
+        return cast(Inbox, session.joined.training.exchange)
 
     # -- prediction ------------------------------------------------------------------------------------------------
 

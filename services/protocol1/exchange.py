@@ -3,9 +3,9 @@
 A step of a session of two parties, seen from one of them:
 
     own loop                                peer's messages (any thread)
-    outgoing_residuals(step) ── send ──>    receive_residuals(step)    in parts, while later ones are encrypted
+    outgoing_residuals(step) ── send ──>    receive(residuals, step)   in parts, while later ones are encrypted
     for peer in arrivals(step):                whoever comes first
-      masked_sums(step, peer) ── send ──>   answer_sums(step)          the key holder decrypts what it can't read
+      masked_sums(step, peer) ── ask ──>    answer(sums, step)         the key holder decrypts what it can't read
     gradient_share(peer, answer)               of every peer, when its answer is there
     complete_step(step)
 
@@ -18,13 +18,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from services.ciphers.cipher import Cipher, PlainCipher, Unmask
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
 from services.exchange.answers import Rights, RightsOfOneTry
 from services.exchange.outgoing import OutgoingVector
+from services.exchange.peer import Inbox
 from services.exchange.step_order import StepOrder, check_same
 from services.exchange.tape import Tape
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
@@ -34,6 +35,8 @@ from vfl.arrays import FloatArray
 from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
 
 T = TypeVar("T")
+# What travels in a step: two kinds of messages, and one of questions.
+RESIDUALS, HIDDEN, SUMS = "residuals", "products", "sums"
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,12 @@ class _PeerState:
     """What one peer has sent, by step, and what it was answered."""
 
     key: PublicKeyShown | None = None
-    residuals: dict[int, WireVector] = field(default_factory=dict)
-    hidden: dict[int, WireVector] = field(default_factory=dict)
+    vectors: dict[str, dict[int, WireVector]] = field(default_factory=lambda: {RESIDUALS: {}, HIDDEN: {}})
     asked: dict[int, OpenQuestion] = field(default_factory=dict)
     pending: OpenQuestion | None = None
 
 
-class GradientExchange:
+class GradientExchange(Inbox):
     """Keeps one party's state of Protocol 1, for its own loop and for its peers' threads at once.
 
     Arguments:
@@ -144,15 +146,12 @@ class GradientExchange:
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
-    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take a peer's key of this session.
-
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms.
-            OutOfOrder: for a second, different one.
-        """
+    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take a peer's key of this session: one, for all that it sends; raises as an inbox's."""
         with self._order:
             state = self._state_of(peer)
+            if key.purpose:
+                raise NotAllowed(f"{peer} has no {key.purpose} key to show in this session.")
             if state.key is not None:
                 if state.key != key:
                     raise OutOfOrder(
@@ -168,73 +167,37 @@ class GradientExchange:
             state.key = key
             self._order.notify_all()
 
-    def expects_residuals(self, peer: str, step: int, header: VectorHeader) -> None:
-        """Refuse a peer's residuals by their header, before any value of them is read.
-
-        Raises:
-            InvalidMessage: for another header than the agreed one.
-            OutOfOrder: for another step, or before the peer's key.
-        """
+    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse residuals or forwarded products by their header; raises as an inbox's."""
         with self._order:
-            state = self._sender(peer)
-            if step not in state.residuals:
+            if step not in self._sent_by(peer, kind):
                 self._order.check(step)
-        header.check(self._cipher.residuals_header(peer, self._rows_of_step(step)))
+        header.check(self._header(peer, kind, step))
 
-    def expects_sums(self, peer: str, step: int, header: VectorHeader) -> None:
-        """Refuse a peer's masked sums by their header, before any value of them is read.
-
-        Raises:
-            InvalidMessage: for another header than the agreed one.
-            OutOfOrder: for another step.
-        """
-        self._check_may_ask(peer)
-        header.check(self._questions.header(peer, step))
-
-    def receive_residuals(self, peer: str, step: int, vector: WireVector) -> None:
-        """Take a peer's encrypted residuals of ``step``. What is refused changes nothing.
-
-        Raises:
-            InvalidMessage: for anything but the agreed ciphertexts.
-            OutOfOrder: for another step, others than before, or before the peer's key.
-        """
+    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
+        """Take a peer's residuals or forwarded products of ``step``; raises as an inbox's."""
         with self._order:
-            state = self._sender(peer)
-            if self._is_known(state.residuals, step, vector, "residuals"):
+            vectors = self._sent_by(peer, kind)
+            if self._is_known(vectors, step, vector, kind):
                 return
-        # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
-        self._cipher.check_residuals(step, peer, self._rows_of_step(step), vector)
+        if kind == RESIDUALS:
+            # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
+            self._cipher.check_residuals(step, peer, self._rows_of_step(step), vector)
+        else:
+            vector.check(self._header(peer, kind, step))
         with self._order:
-            if not self._is_known(state.residuals, step, vector, "residuals"):
-                state.residuals[step] = vector
+            if not self._is_known(vectors, step, vector, kind):
+                vectors[step] = vector
                 self._order.notify_all()
 
-    def expects_hidden(self, peer: str, step: int, header: VectorHeader) -> None:
-        """Refuse a peer's forwarded products by their header, before any value of them is read.
+    def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse a peer's masked sums by their header; raises as an inbox's."""
+        self._check_may_ask(peer, kind)
+        header.check(self._questions.header(peer, step))
 
-        Raises:
-            InvalidMessage: for another header than the agreed one.
-            OutOfOrder: for another step.
-            NotAllowed: from a peer that forwards nothing to this party.
-        """
-        with self._order:
-            if step not in self._forwarder(peer).hidden:
-                self._order.check(step)
-        header.check(hidden_header(self._rows_of_step(step), self.roles.units))
-
-    def receive_hidden(self, peer: str, step: int, vector: WireVector) -> None:
-        """Take a peer's forwarded products of ``step``; raises as ``expects_hidden``. Refused, it changes nothing."""
-        with self._order:
-            state = self._forwarder(peer)
-            if self._is_known(state.hidden, step, vector, "products"):
-                return
-            vector.check(hidden_header(self._rows_of_step(step), self.roles.units))
-            state.hidden[step] = vector
-            self._order.notify_all()
-
-    def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
-        """Decrypt a peer's masked sums of ``step``, once. The same message again gets the same answer."""
-        self._check_may_ask(peer)
+    def answer(self, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Decrypt a peer's masked sums of ``step``, once; raises as an inbox's."""
+        self._check_may_ask(peer, kind)
         return self._questions.answer(peer, step, vector)
 
     # -- what this party's own training loop does ------------------------------------------------------------------
@@ -269,7 +232,7 @@ class GradientExchange:
         while missing:
 
             def arrived() -> str | None:
-                return next((peer for peer in missing if step in self._peers[peer].residuals), None)
+                return next((peer for peer in missing if step in self._peers[peer].vectors[RESIDUALS]), None)
 
             sender = self._await(arrived, f"{', '.join(missing)}'s residuals of step {step}")
             missing.remove(sender)
@@ -281,7 +244,7 @@ class GradientExchange:
         Raises:
             PeerVanished: after the timeout without one.
         """
-        return [self._awaited(peer, "hidden", step, "products") for peer in self.roles.forwarders]
+        return [self._awaited(peer, HIDDEN, step) for peer in self.roles.forwarders]
 
     def residuals_in_the_clear(self, step: int, peer: str) -> FloatArray:
         """Read a peer's residuals of ``step``, (rows, columns), where nothing is encrypted and they are read directly.
@@ -289,7 +252,7 @@ class GradientExchange:
         Raises:
             PeerVanished: after the timeout.
         """
-        return PlainCipher.read(self._awaited(peer, "residuals", step, "residuals"), self._rows_of_step(step))
+        return PlainCipher.read(self._awaited(peer, RESIDUALS, step), self._rows_of_step(step))
 
     def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
         """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
@@ -305,7 +268,7 @@ class GradientExchange:
             state.pending = former_question
             return former_question.masked
         with timer.stage("wait"):
-            vector = self._awaited(peer, "residuals", step, "residuals")
+            vector = self._awaited(peer, RESIDUALS, step)
         with timer.stage("product"):
             combination = self._cipher.combine(step, peer, features, vector)
         with timer.stage("mask"):
@@ -346,9 +309,8 @@ class GradientExchange:
             self._order.step = step + 1
             self._questions.forget(step)
             for state in self._peers.values():
-                vectors: dict[int, Any]
                 state.asked.pop(step, None)
-                for vectors in (state.residuals, state.hidden):
+                for vectors in state.vectors.values():
                     for old in [key for key in vectors if key < step]:
                         del vectors[old]
 
@@ -390,26 +352,31 @@ class GradientExchange:
         with self.waiting(), self._order:
             return self._order.await_value(value, what)
 
-    def _awaited(self, peer: str, kind: str, step: int, what: str) -> WireVector:
-        vectors: dict[int, WireVector] = getattr(self._peers[peer], kind)
-        return self._await(lambda: vectors.get(step), f"{peer}'s {what} of step {step}")
+    def _awaited(self, peer: str, kind: str, step: int) -> WireVector:
+        return self._await(lambda: self._peers[peer].vectors[kind].get(step), f"{peer}'s {kind} of step {step}")
 
-    def _sender(self, peer: str) -> _PeerState:
+    def _sent_by(self, peer: str, kind: str) -> dict[int, WireVector]:
+        """Give what a peer has sent of a kind, by step; raises where it may send none, or not yet."""
         state = self._state_of(peer)
-        if peer not in self._sending:
-            raise NotAllowed(f"{peer} sends no residuals in this session.")
-        if state.key is None:
-            raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
-        return state
-
-    def _forwarder(self, peer: str) -> _PeerState:
-        state = self._state_of(peer)
-        if peer not in self.roles.forwarders:
+        if kind == RESIDUALS:
+            if peer not in self._sending:
+                raise NotAllowed(f"{peer} sends no residuals in this session.")
+            if state.key is None:
+                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+        elif kind != HIDDEN:
+            raise NotAllowed(f"{peer} has no such message to send in this session.")
+        elif peer not in self.roles.forwarders:
             raise NotAllowed(f"{peer} forwards no products to this party in this session.")
-        return state
+        return state.vectors[kind]
 
-    def _check_may_ask(self, peer: str) -> None:
+    def _header(self, peer: str, kind: str, step: int) -> VectorHeader:
+        rows = self._rows_of_step(step)
+        return self._cipher.residuals_header(peer, rows) if kind == RESIDUALS else hidden_header(rows, self.roles.units)
+
+    def _check_may_ask(self, peer: str, kind: str) -> None:
         self._state_of(peer)
+        if kind != SUMS:
+            raise NotAllowed(f"{peer} has no such question to ask in this session.")
         if self.roles.reads_directly:
             raise NotAllowed("In this session nobody asks for sums: residuals are read as they come.")
 

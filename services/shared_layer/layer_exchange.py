@@ -27,7 +27,7 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.exchange.vectors import PublicKeyShown
 from services.shared_layer.layer_messages import FORWARDING, LayerSizes
 from services.shared_layer.layer_terms import LayerTerms
-from services.shared_weights.share_mailbox import Outgoing, ShareMailbox
+from services.shared_weights.share_mailbox import SERVING, Outgoing, ShareMailbox
 from services.shared_weights.share_messages import Kind
 from vfl.crypto import Engine, PrivateKey, PublicKey
 from vfl.crypto.pairwise_masks import PairwiseMasks
@@ -89,16 +89,10 @@ class LayerExchange(ShareMailbox):
         """To whom this party's key is shown: the label party's to all, a passive one's to those that mask as well."""
         return self._peers if self._key is not None else self._others
 
-    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the label party's key of this session, or what another passive party agrees on masks with.
-
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, or isn't well-formed.
-            OutOfOrder: for a second, different one.
-            NotAllowed: from a peer that has none to show to this party.
-        """
-        if self._name == self._active or peer == self._active:
-            super().receive_public_key(peer, key)
+    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take the label party's key of this session, or what another passive party agrees on masks with."""
+        if key.purpose or self._name == self._active or peer == self._active:
+            super().receive_key(peer, key)
             return
         with self._order:
             self._check_peer(peer)
@@ -240,7 +234,7 @@ class LayerExchange(ShareMailbox):
         pads, differences = (self._await(kind, self._active, step) for kind in kinds)
         padded = Padded(tuple(pads), _matrix(differences, features.shape[1]))
         with self._going_on():
-            masked = multiply(features, padded, formats, self._shown[self._active][1], self._engine, self._draw)
+            masked = multiply(features, padded, formats, self._shown[""][self._active][1], self._engine, self._draw)
         return masked.ciphertexts, masked.residues
 
     def _agree_on_masks(self) -> None:
@@ -278,8 +272,8 @@ class LayerExchange(ShareMailbox):
         if kind in (Kind.WEIGHT_DIFFERENCES, Kind.SIGNAL_DIFFERENCES, Kind.HANDED):
             return None
         if kind is Kind.FROZEN:
-            return self._serving_key.public_key if self._serving_key else self._shown_to_serve[sender][1]
-        return self._key.public_key if self._key else self._shown[self._active][1]
+            return self._serving_key.public_key if self._serving_key else self._shown[SERVING][sender][1]
+        return self._key.public_key if self._key else self._shown[""][self._active][1]
 
     def _forget(self) -> None:
         self._sent.clear()

@@ -104,7 +104,7 @@ class LayerSteps(EndingOnShares):
         key, peers = self.exchange.public_key, self._means.peers
         if key is not None:
             sending = [
-                self._means.executor.submit(peers[one].send_public_key, self._session_id, key)
+                self._means.executor.submit(peers[one].show_key, self._session_id, key)
                 for one in self.exchange.key_receivers
             ]
             _all_done(sending)
@@ -138,7 +138,7 @@ class LayerSteps(EndingOnShares):
         agreement, key = terms.agreement, self.exchange.public_key
         assert key is not None  # noqa: S101 - the label party's
         bits = dict.fromkeys(terms.passive, kept_epoch_bits(agreement))
-        self._means.ledger.count(f"{key.key_id}{VALIDATION}", bits)
+        self._means.ledger.count(f"{key.key_id} {VALIDATION}", bits)
         self._own_layers = self._own_part(weights)
         return log_loss(self._calls.scores(self._own_layers, outputs, agreement.classes), self._labels[rows])
 
@@ -177,8 +177,7 @@ class LayerSteps(EndingOnShares):
         key, peers = made_key(terms.agreement.plan.key_bits), self._means.peers
         shown_key = self.exchange.serving_key(key)
         _all_done(
-            self._means.executor.submit(peers[one].send_serving_key, self._session_id, shown_key)
-            for one in terms.passive
+            self._means.executor.submit(peers[one].show_key, self._session_id, shown_key) for one in terms.passive
         )
         sending = self.sending(self.exchange.freeze(weights, key))
         part = SharedPart.of_owner(share, key, self._own_layers or self._own_part(weights))
@@ -288,7 +287,7 @@ class LayerSteps(EndingOnShares):
         """Send messages, each to its receiver."""
         peers, executor = self._means.peers, self._means.executor
         return [
-            executor.submit(peers[one.receiver].send_values, self._session_id, one.kind, one.step, one.vector)
+            executor.submit(peers[one.receiver].send, self._session_id, one.kind, one.step, one.vector)
             for one in messages
         ]
 

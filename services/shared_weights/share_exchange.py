@@ -9,7 +9,7 @@
     complete_step(step)
     after some epochs, where they are validated; a step is then how many are taken
     forward(step), products(step) of validation rows, and then
-    hide(step)                ── send ──>                receive(pads, differences), after receive_validation_key
+    hide(step)                ── send ──>                receive(pads, differences), after the key that pads are under
     cross(step)                  waits, ── send ──>      receive(crossed)
     show(step)                   waits, ── send ──>      receive(word)
     mean_square(step)            waits for it
@@ -17,7 +17,7 @@
     open                      ── send, once ──>          receive(opened)
     opened                       waits for it
     or, where weights stay shared
-    freeze                    ── send, once ──>          receive(frozen), after receive_serving_key
+    freeze                    ── send, once ──>          receive(frozen), after the serving key
     frozen                       waits for it
 
 A message that comes again changes nothing. A different one in its place is refused. A peer is at most one step ahead.
@@ -41,7 +41,7 @@ from services.shared_weights.opening import (
     word_of,
 )
 from services.shared_weights.share_holder import ShareHolder
-from services.shared_weights.share_mailbox import VALIDATION, Outgoing, Received, ShareMailbox
+from services.shared_weights.share_mailbox import SERVING, VALIDATION, Outgoing, Received, ShareMailbox
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.validation import Validation
@@ -185,7 +185,7 @@ class ShareExchange(ShareMailbox):
         """Make the label party's answer to pads, once they are here; the same again for the same step."""
         (peer,) = self._peers
         pads, differences = (self._await(kind, peer, step) for kind in (Kind.PADS, Kind.DIFFERENCES))
-        key = self._shown_to_validate[peer][1]
+        key = self._shown[VALIDATION][peer][1]
         with self._going_on():
             crossed = self._validation.cross(step, residual, pads, differences, key)
         return [self._outgoing(peer, Kind.CROSSED, step, (crossed.ciphertext,))]
@@ -202,7 +202,7 @@ class ShareExchange(ShareMailbox):
         (answer,) = self._await(Kind.CROSSED, active, step)
         with self._going_on():
             word = self._validation.show(step, answer)
-        self._count(f"{VALIDATION} {step}", {active: WORD_BITS})
+        self._count(f" {VALIDATION} {step}", {active: WORD_BITS})
         return [self._outgoing(active, Kind.WORD, step, (word,))]
 
     def mean_square(self, step: int) -> float:
@@ -214,7 +214,7 @@ class ShareExchange(ShareMailbox):
         """
         (peer,) = self._peers
         (word,) = self._await(Kind.WORD, peer, step)
-        self._count(VALIDATION, {peer: kept_epoch_bits(self._terms.agreement)})
+        self._count(f" {VALIDATION}", {peer: kept_epoch_bits(self._terms.agreement)})
         with self._going_on():
             return self._validation.mean_square(step, word)
 
@@ -281,9 +281,9 @@ class ShareExchange(ShareMailbox):
             return None
         if kind in (Kind.PADS, Kind.CROSSED):
             own_key = self._validation.key.public_key if self._validation.key else None
-            return own_key or self._shown_to_validate[sender if kind is Kind.PADS else receiver][1]
+            return own_key or self._shown[VALIDATION][sender if kind is Kind.PADS else receiver][1]
         if kind is Kind.FROZEN:
             serving_key = self._serving_key.public_key if self._serving_key else None
-            return serving_key if sender == self._name else self._shown_to_serve[sender][1]
+            return serving_key if sender == self._name else self._shown[SERVING][sender][1]
         owner = sender if kind.is_once else receiver
-        return self._own_key if owner == self._name else self._shown[owner][1]
+        return self._own_key if owner == self._name else self._shown[""][owner][1]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from services.ciphers.shown_keys import checked_key, shown_key
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange.peer import Inbox
 from services.exchange.step_order import StepOrder
 from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.shared_weights.opening import validates_on_shares
@@ -21,7 +22,10 @@ from services.shared_weights.shared_terms import SharedTerms
 from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.sharing.shares import Shares
 
-_SERVING, VALIDATION = " serving", " validation"
+_KINDS = {kind.value: kind for kind in Kind}
+# What a key is for beside training, and the messages that come under it first.
+SERVING, VALIDATION = "serving", "validation"
+_FIRST_UNDER = {SERVING: Kind.FROZEN, VALIDATION: Kind.PADS}
 
 
 class Sizes(Protocol):
@@ -65,7 +69,7 @@ class Received:
     values: tuple[int, ...]
 
 
-class ShareMailbox:
+class ShareMailbox(Inbox):
     """One party's messages in order, for its own loop and for its peers' threads at once."""
 
     def __init__(
@@ -82,12 +86,10 @@ class ShareMailbox:
         self._terms, self._name, self._engine, self._expected = terms, name, engine, sizes
         self._order = StepOrder(steps, timeout)
         self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
-        self._shown: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
-        # Of who holds V of this party's weights, by its name; a key that nothing of the training is under.
-        self._shown_to_serve: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
+        # By what they are for: a key that is for messages of one kind is for nothing else, features above all.
+        self._shown: dict[str, dict[str, tuple[PublicKeyShown, PublicKey]]] = {"": {}, SERVING: {}, VALIDATION: {}}
         self._serving_key: PrivateKey | None = None
         self._frozen: list[Outgoing] = []
-        self._shown_to_validate: dict[str, tuple[PublicKeyShown, PublicKey]] = {}
         self._received: dict[tuple[Kind, str, int], Received] = {}
         # Held while what was received is used: it is forgotten at the end, and not before.
         self._computing = threading.Lock()
@@ -95,96 +97,64 @@ class ShareMailbox:
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
-    def receive_public_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take a peer's key of this session.
-
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, or isn't well-formed.
-            OutOfOrder: for a second, different one.
-            NotAllowed: from a peer that has none to show.
-        """
+    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take a peer's key of this session; raises as an inbox's, and InvalidMessage for one of another purpose."""
         with self._order:
             self._check_peer(peer)
-            if not self._expected.shows_key(peer):
-                raise NotAllowed(f"{peer} has no public key to show in this session.")
-            if public_key := self._taken(self._shown, peer, key):
+            self._check_may_show(peer, key)
+            shown = self._shown[key.purpose]
+            if peer in shown:
+                if shown[peer][0] != key:
+                    raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
+                return
+            public_key = checked_key(self._terms.agreement, peer, key)
+            shown[peer] = key, public_key
+            self._order.notify_all()
+            if not key.purpose:
                 self._key_taken(peer, public_key)
 
-    def receive_serving_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the key under which a peer freezes its share of this party's weights.
+    def _check_may_show(self, peer: str, key: PublicKeyShown) -> None:
+        if not key.purpose:
+            if not self._expected.shows_key(peer):
+                raise NotAllowed(f"{peer} has no public key to show in this session.")
+            return
+        if key.purpose not in _FIRST_UNDER:
+            raise NotAllowed(f"{peer} has no such key to show to {self._name}.")
+        if not self._expected.is_sent(_FIRST_UNDER[key.purpose], peer, self._name):
+            raise NotAllowed(f"{peer} has no {key.purpose} key to show to {self._name}.")
+        if peer not in self._shown[""]:
+            raise OutOfOrder(f"{peer} must show its public key before its {key.purpose} key.")
+        if any(
+            purpose != key.purpose and peer in shown and shown[peer][0].key_id == key.key_id
+            for purpose, shown in self._shown.items()
+        ):
+            raise InvalidMessage(
+                f"{peer}'s {key.purpose} key is one that it has shown for something else: make another."
+            )
 
-        Raises:
-            InvalidMessage: for a key that doesn't fit the terms, isn't well-formed, or serves for something else.
-            OutOfOrder: for a second, different one, or before the key of the training.
-            NotAllowed: from a peer that freezes nothing for this party.
-        """
-        self._take_another(self._shown_to_serve, peer, key, Kind.FROZEN, _SERVING)
+    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse a message by its header; raises as an inbox's."""
+        self._expected_kind(peer, kind, step, header)
 
-    def receive_validation_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the key that a peer's pads are under; raises as ``receive_serving_key`` does."""
-        self._take_another(self._shown_to_validate, peer, key, Kind.PADS, VALIDATION)
-
-    def _take_another(
-        self, keys: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, kind: Kind, what: str
-    ) -> None:
-        """Take a key that is for messages of one kind and nothing else, features above all."""
+    def _expected_kind(self, peer: str, name: str, step: int, header: VectorHeader) -> Kind:
         with self._order:
             self._check_peer(peer)
-            if not self._expected.is_sent(kind, peer, self._name):
-                raise NotAllowed(f"{peer} has no{what} key to show to {self._name}.")
-            if peer not in self._shown:
-                raise OutOfOrder(f"{peer} must show its public key before its{what} key.")
-            for other in (self._shown, self._shown_to_serve, self._shown_to_validate):
-                if other is not keys and peer in other and other[peer][0].key_id == key.key_id:
-                    raise InvalidMessage(
-                        f"{peer}'s{what} key is one that it has shown for something else: make another."
-                    )
-            self._taken(keys, peer, key, what)
-
-    def _taken(
-        self, keys: dict[str, tuple[PublicKeyShown, PublicKey]], peer: str, key: PublicKeyShown, purpose: str = ""
-    ) -> PublicKey | None:
-        """Take a key; None where it was taken before."""
-        self._check_peer(peer)
-        if peer in keys:
-            if keys[peer][0] != key:
-                raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
-            return None
-        public_key = checked_key(self._terms.agreement, peer, key, purpose)
-        keys[peer] = key, public_key
-        self._order.notify_all()
-        return public_key
-
-    def expects(self, peer: str, kind: Kind, step: int, header: VectorHeader) -> None:
-        """Refuse a message by its header, before any value of it is read.
-
-        Raises:
-            InvalidMessage: for another header than the agreed one.
-            NotAllowed: from a peer that sends no such message.
-            OutOfOrder: for another step, or before the peer's key.
-        """
-        with self._order:
-            self._check_peer(peer)
-            if not self._expected.is_sent(kind, peer, self._name):
-                raise NotAllowed(f"{peer} has no {kind} to send to {self._name}.")
-            if self._expected.shows_key(peer) and peer not in self._shown:
+            kind = _KINDS.get(name)
+            if kind is None or not self._expected.is_sent(kind, peer, self._name):
+                raise NotAllowed(f"{peer} has no {kind or 'such message'} to send to {self._name}.")
+            if self._expected.shows_key(peer) and peer not in self._shown[""]:
                 raise OutOfOrder(f"{peer} must show its public key before it sends anything.")
-            if kind is Kind.FROZEN and peer not in self._shown_to_serve:
-                raise OutOfOrder(f"{peer} must show its serving key before it freezes anything.")
-            if kind is Kind.PADS and peer not in self._shown_to_validate:
-                raise OutOfOrder(f"{peer} must show its validation key before it hides anything.")
+            for purpose, first_kind in _FIRST_UNDER.items():
+                if kind is first_kind and peer not in self._shown[purpose]:
+                    raise OutOfOrder(f"{peer} must show its {purpose} key before it sends {kind} values.")
             if (kind, peer, step) not in self._received:
                 self._check_step(peer, kind, step)
         header.check(self._header(kind, peer, self._name, step))
+        return kind
 
-    def receive(self, peer: str, kind: Kind, step: int, vector: WireVector) -> None:
-        """Take a peer's message, whose header was expected. What is refused changes nothing.
-
-        Raises:
-            InvalidMessage: for anything but the agreed number of ciphertexts.
-            OutOfOrder: for others than before.
-        """
-        self.expects(peer, kind, step, vector.header)
+    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
+        """Take a peer's message; raises as an inbox's."""
+        kind = self._expected_kind(peer, kind, step, vector.header)
         received = Received(sha256(vector.data).digest(), self._values(peer, kind, vector))
         with self._order:
             # It may have ended while they were read.
@@ -202,7 +172,7 @@ class ShareMailbox:
 
     def serving_key(self, key: PrivateKey) -> PublicKeyShown:
         """Show a serving key of this party's own."""
-        return shown_key(self._terms.agreement, self._name, key, _SERVING)
+        return shown_key(self._terms.agreement, self._name, key, SERVING)
 
     def freeze(self, weights: Shares, key: PrivateKey) -> list[Outgoing]:
         """Put this party's shares of others' weights under its serving key, once; the same again whatever they are.
@@ -226,7 +196,7 @@ class ShareMailbox:
         """V of this party's weights, and the key that it is under; raises PeerVanished without it."""
         holder = self._terms.holder(self._name)
         values = tuple(self._await(Kind.FROZEN, holder, self._order.steps))
-        return self._shown_to_serve[holder][1], values
+        return self._shown[SERVING][holder][1], values
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. All that was sent is forgotten."""

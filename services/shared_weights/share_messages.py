@@ -11,37 +11,42 @@ from vfl.crypto.sharing.shared_squares import WORD_BITS
 
 
 class Kind(StrEnum):
-    """What a message carries; protos/v1/shared_weights.proto says of each what it is, at its call.
+    """What a message carries.
 
-    Attributes:
-        call: its name there.
+    A header's step is the number of the training step, of a part, or of the steps that are taken.
     """
 
-    call: str
-
-    ROWS = "rows", "SendRows"
-    BLOCKS = "blocks", "SendBlocks"
-    FORWARD = "forward", "SendForward"
-    BACKWARD = "backward", "SendBackward"
-    HANDED = "handed", "HandOn"
-    OPENED = "opened", "Open"
-    FROZEN = "frozen", "Freeze"
-    VALIDATION = "validation", "SendValidation"
-    PADS = "pads", "SendPads"
-    DIFFERENCES = "differences", "SendDifferences"
-    CROSSED = "crossed", "SendCrossed"
-    WORD = "word", "ShowWord"
-    # Of a network's first layer (`services.shared_layer`).
-    WEIGHT_PADS = "weight pads", "SendWeightPads"
-    WEIGHT_DIFFERENCES = "weight differences", "SendWeightDifferences"
-    SIGNAL_PADS = "signal pads", "SendSignalPads"
-    SIGNAL_DIFFERENCES = "signal differences", "SendSignalDifferences"
-
-    def __new__(cls, value: str, call: str) -> "Kind":
-        """Make a kind with its call."""
-        kind = str.__new__(cls, value)
-        kind._value_, kind.call = value, call
-        return kind
+    # Once: a party's encrypted training rows, and the same by block, to who holds the other shares of its weights. Both
+    # under its own key and in parts.
+    ROWS = "rows"
+    BLOCKS = "blocks"
+    # Once per step, under the receiver's key: masked products of its blocks with the sender's shares of its weights,
+    # and of its rows with the sender's shares of residuals.
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    # Once per step, of three parties or more: what such products have left the sender with, for the receiver, which
+    # holds the other shares of their owners' weights. Uniform numbers in the clear.
+    HANDED = "handed"
+    # When training is over: the sender's shares of the receiver's weights, cut to the opening's bits, in the clear; or,
+    # where weights stay shared, whole and under the sender's serving key, which encrypts nothing else.
+    OPENED = "opened"
+    FROZEN = "frozen"
+    # Of two parties, after each epoch that is validated. As forward, of validation rows; by the passive party, pads of
+    # its shares of residuals under its validation key, and the shares minus the pads, uniform numbers in the clear; by
+    # the label party, a masked product of pads with its own shares; by the passive party, 16 bits of its share of the
+    # sum of squares, in the clear.
+    VALIDATION = "validation"
+    PADS = "pads"
+    DIFFERENCES = "differences"
+    CROSSED = "crossed"
+    WORD = "word"
+    # Of a network's first layer, by the label party: pads of its shares of the receiver's weights, and of the backward
+    # signal, under its own key, which has encrypted nothing but pads; shares minus pads, uniform numbers in the clear.
+    # Forward and backward then come under the label party's key.
+    WEIGHT_PADS = "weight pads"
+    WEIGHT_DIFFERENCES = "weight differences"
+    SIGNAL_PADS = "signal pads"
+    SIGNAL_DIFFERENCES = "signal differences"
 
     @property
     def is_once(self) -> bool:

@@ -13,6 +13,7 @@ from services.common.errors import InvalidMessage
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.exchange.opening_ledger import OpeningLedger
+from services.exchange.peer import Peer
 from services.exchange.tape import Tape
 from services.shared_weights.ending_on_shares import EndingOnShares
 from services.shared_weights.opening import stays_shared, validates_on_shares
@@ -20,7 +21,6 @@ from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_holder import ShareHolder
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind
-from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_half import begin_half
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_terms import SharedTerms
@@ -75,7 +75,7 @@ class SharedMeans:
         turn: how the party's columns are turned before they are shared.
     """
 
-    peers: Mapping[str, SharePeer]
+    peers: Mapping[str, Peer]
     engine: Engine
     timeout: float
     executor: Executor
@@ -162,9 +162,9 @@ class SharedSteps(EndingOnShares):
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""
         key = self.exchange.public_key
-        _all_done([self._executor.submit(peer.send_public_key, self._session_id, key) for peer in self._peers.values()])
+        _all_done([self._executor.submit(peer.show_key, self._session_id, key) for peer in self._peers.values()])
         if pads := self.exchange.validation_key:
-            self._peers[self._terms.agreement.active.name].send_validation_key(self._session_id, pads)
+            self._peers[self._terms.agreement.active.name].show_key(self._session_id, pads)
 
     def begin_epoch(self) -> None:
         """Send this party's encrypted features, once, and wait for the others'. Keys are shown before."""
@@ -265,12 +265,7 @@ class SharedSteps(EndingOnShares):
         sending: list[Future[None]] = []
         if key is not None:
             shown_key = self.exchange.serving_key(key)
-            _all_done(
-                [
-                    self._executor.submit(self._peers[one].send_serving_key, self._session_id, shown_key)
-                    for one in owners
-                ]
-            )
+            _all_done([self._executor.submit(self._peers[one].show_key, self._session_id, shown_key) for one in owners])
             sending = self.sending(self.exchange.freeze(weights, key))
         share = self._terms.scores.weights(weights[self._terms.places(self._name)[self._name]])
         part = SharedPart.made(share, *self.exchange.frozen(), key, self.turn.matrix)
@@ -293,9 +288,7 @@ class SharedSteps(EndingOnShares):
     def sending(self, messages: Iterable[Outgoing]) -> list[Future[None]]:
         """Send messages, each to its receiver."""
         return [
-            self._executor.submit(
-                self._peers[one.receiver].send_values, self._session_id, one.kind, one.step, one.vector
-            )
+            self._executor.submit(self._peers[one.receiver].send, self._session_id, one.kind, one.step, one.vector)
             for one in messages
         ]
 

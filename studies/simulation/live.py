@@ -23,7 +23,7 @@ from services.common.run_records import STAGES, StepRecord
 from vfl.crypto.ciphers import ENCRYPTED
 
 _MOST_INTEGER_BITS = 14
-_OF_STEPS = ("SendResiduals", "Decrypt")
+_OF_STEPS = ("Send", "Ask")
 
 
 @dataclass(frozen=True, eq=False)

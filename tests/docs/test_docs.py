@@ -19,7 +19,7 @@ import typer
 import attacks
 import defences
 from plumbline.cli import app
-from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
+from protos.v1 import active_pb2, coordinator_pb2, messages_pb2, passive_pb2
 from services.common.errors import FederationError, PeerRefused
 from services.common.settings import PREFIX, Settings
 from services.network.statuses import status_of
@@ -127,7 +127,7 @@ def test_a_placeholder_is_recognised() -> None:
     "method",
     [
         f"{service.name}.{method.name}"
-        for file in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2)
+        for file in (active_pb2, coordinator_pb2, messages_pb2, passive_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     ],

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from plumbline.federation import Federation, FederationFailed
-from protos.v1 import exchange_pb2, exchange_pb2_grpc
+from protos.v1 import messages_pb2, messages_pb2_grpc
 from tests.harness.processes import dial, quick_federation, refused
 from tests.harness.strikes import assert_no_traceback, eventually, log_of, send, train_until_failure
 
@@ -85,7 +85,7 @@ def test_when_the_active_party_dies_the_passive_one_ends_by_itself_and_serves_it
 
     train_until_failure(federation, strike)
     with dial(processes, "active", "passive") as channel:
-        stub = exchange_pb2_grpc.GradientExchangeStub(channel)
+        stub = messages_pb2_grpc.MessagesStub(channel)
 
         def passive_has_ended() -> bool:
             """Shows another key for the dead party's session, which is refused with the state of that session.
@@ -93,7 +93,7 @@ def test_when_the_active_party_dies_the_passive_one_ends_by_itself_and_serves_it
             Its reason is the broken stream's or, a second later, that of the watch over its peers.
             """
             with pytest.raises(grpc.RpcError) as error:
-                stub.SendPublicKey(exchange_pb2.PublicKeyMessage(session_id=sessions[0], key_id="x"), timeout=5)
+                stub.ShowKey(messages_pb2.KeyMessage(session_id=sessions[0], key_id="x"), timeout=5)
             assert refused(error)[0] is grpc.StatusCode.FAILED_PRECONDITION
             return "The session has ended: " in refused(error)[1]
 

@@ -326,16 +326,15 @@ def all_sent(
 ) -> dict[tuple[str, str, int], list[bytes]]:
     """What is received from each party in each step, however often, from here on; sets when it was from this sender."""
     seen: dict[tuple[str, str, int], list[bytes]] = {}
-    for name in ("receive_hidden", "receive_residuals"):
-        receive = getattr(GradientExchange, name)
+    receive = GradientExchange.receive
 
-        def noted(self: Any, peer: str, step: int, vector: Any, name: str = name, receive: Any = receive) -> None:
-            seen.setdefault((name, peer, step), []).append(vector.data)
-            receive(self, peer, step, vector)
-            if has_come is not None and peer == sender:
-                has_come.set()
+    def noted(self: Any, peer: str, kind: str, step: int, vector: Any) -> None:
+        seen.setdefault((kind, peer, step), []).append(vector.data)
+        receive(self, peer, kind, step, vector)
+        if has_come is not None and peer == sender:
+            has_come.set()
 
-        monkeypatch.setattr(GradientExchange, name, noted)
+    monkeypatch.setattr(GradientExchange, "receive", noted)
     return seen
 
 
@@ -369,7 +368,7 @@ def test_a_step_that_is_done_again_has_the_noise_that_it_had(
 
         def strike(town: Interrupted) -> None:
             # Behind its residuals of a step, and before anybody has answered its question: no mask is lost.
-            town.lives[victim].dies_on, town.lives[victim].behind = "decrypt", has_come
+            town.lives[victim].dies_on, town.lives[victim].behind = "ask", has_come
 
         train_through(made, victim, strike)
         assert not RunFolder(tmp_path).record("active").skipped_steps

@@ -12,8 +12,8 @@ from protos.v1 import (
     common_pb2,
     coordinator_pb2,
     coordinator_pb2_grpc,
-    exchange_pb2,
-    exchange_pb2_grpc,
+    messages_pb2,
+    messages_pb2_grpc,
     passive_pb2,
     passive_pb2_grpc,
 )
@@ -42,8 +42,8 @@ ATTACKS: dict[str, Attack] = {
             passive_pb2.RunEpochRequest(session_id=session, epoch=1), timeout=30
         )
     ),
-    "SendPublicKey": lambda passive, _, session: exchange_pb2_grpc.GradientExchangeStub(passive).SendPublicKey(
-        exchange_pb2.PublicKeyMessage(session_id=session, key_id="x"), timeout=30
+    "ShowKey": lambda passive, _, session: messages_pb2_grpc.MessagesStub(passive).ShowKey(
+        messages_pb2.KeyMessage(session_id=session, key_id="x"), timeout=30
     ),
     "OpenSession": lambda _, coordinator, session: coordinator_pb2_grpc.CoordinatorStub(coordinator).OpenSession(
         coordinator_pb2.OpenSessionRequest(plan=TrainingPlan().to_message(), classes=2, passive_parties=["passive"]),

@@ -14,11 +14,11 @@ from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import PublicKeyShown, WireVector
+from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
-from studies.simulation.wired_trainings import train_together, wired_trainings
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures
@@ -223,7 +223,7 @@ def exchange_pair(
         for name, other in (("active", "passive"), ("passive", "active"))
     )
     if keys:
-        mine.receive_public_key("passive", theirs.public_key)
-    theirs.receive_public_key("active", mine.public_key)
+        mine.receive_key("passive", theirs.public_key)
+    theirs.receive_key("active", mine.public_key)
     features = np.random.default_rng(3).integers(0, 2**16, (rows, 2), endpoint=True).astype(np.float64)
     return ExchangePair(mine, theirs, rows, features, agreement)

@@ -18,9 +18,7 @@ from tests.harness.restarts import Killed, Town, town
 STEP_TIMEOUT = 20.0
 SECONDS = 60.0
 # By what a party asks another, what answers it there.
-_ANSWERS = {"decrypt": "answer_sums"}
-# Of a party's steps, one or the other.
-_FIRST_MESSAGES = ("send_residuals", "send_hidden", "send_values", "send")
+_ANSWERS = {"ask": "answer"}
 
 
 @dataclass
@@ -43,7 +41,7 @@ class Life:
     is_dead: threading.Event = field(default_factory=threading.Event)
 
     def event(self, name: str) -> None:
-        if self.events is not None or name in _FIRST_MESSAGES:
+        if self.events is not None or name == "send":
             self.events = (self.events or 0) + 1
             if self.events == self.dies_at or name == self.dies_on:
                 if self.behind is not None:
@@ -136,8 +134,6 @@ class Interrupted(Town):
             context,
             coordinator=life.fenced(context.coordinator),
             peers={other: life.fenced(peer) for other, peer in context.peers.items()},
-            share_peers={other: life.fenced(peer) for other, peer in context.share_peers.items()},
-            message_peers={other: life.fenced(peer) for other, peer in context.message_peers.items()},
             state=life.fenced(context.state),
         )
 

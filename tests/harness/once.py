@@ -28,7 +28,7 @@ from services.party.party_model import rows_of_plan
 from services.party.resumption import Place, Resumption
 from services.party.session import join
 from services.passive.party import PassiveParty
-from services.protocol1.exchange import GradientExchange
+from services.protocol1.exchange import RESIDUALS, GradientExchange
 from services.protocol1.hidden_layer import hidden_vector
 from tests.harness.parties import ACTIVE
 from vfl.arrays import FloatArray, IntArray
@@ -130,17 +130,20 @@ class Peer:
 
     # -- what the victim sends, on its own threads -----------------------------------------------------------------
 
-    def exchange_of(self, session_id: str, kind: type[object] = GradientExchange) -> "Peer":
+    def exchange_of(self, session_id: str) -> "Peer":
         """The peer's end of Protocol 1."""
         return self
 
-    def receive_public_key(self, sender: str, key: PublicKeyShown) -> None:
+    def receive_key(self, sender: str, key: PublicKeyShown) -> None:
         self._own.accept_key(sender, key)
         with self.changed:
             self._ciphers[key.key_id] = self._own
             self.changed.notify_all()
 
-    def receive_residuals(self, sender: str, step: int, vector: WireVector) -> None:
+    def receive(self, sender: str, kind: str, step: int, vector: WireVector) -> None:
+        (self._take_residuals if kind == RESIDUALS else self._take_products)(step, vector)
+
+    def _take_residuals(self, step: int, vector: WireVector) -> None:
         formats, rows = CipherFormats(self.agreement), self.rows_of(step)
         key = self.keys[vector.key_id]
         ciphertexts = CipherVector(
@@ -157,13 +160,13 @@ class Peer:
             self.changed.notify_all()
             self.changed.wait_for(lambda: not self.holds_back or self._is_cut or attempt < self.attempt, SECONDS)
 
-    def receive_hidden(self, sender: str, step: int, vector: WireVector) -> None:
+    def _take_products(self, step: int, vector: WireVector) -> None:
         residues = np.frombuffer(vector.data, dtype=">u8").astype(np.uint64).view(np.int64)
         with self.changed:
             self.forwarded.append((step, residues.reshape(self.rows_of(step), -1) / 2.0**32))
             self.changed.notify_all()
 
-    def answer_sums(self, sender: str, step: int, vector: WireVector) -> DecryptedVector:
+    def answer(self, sender: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
         return self._own.decrypt(step, sender, vector)
 
     # -- what the peer sends ---------------------------------------------------------------------------------------
@@ -199,11 +202,11 @@ class Peer:
 
     def show_key(self) -> None:
         """Show the peer's key to the victim."""
-        self._exchange.receive_public_key(self.name, self._own.public_key)
+        self._exchange.receive_key(self.name, self._own.public_key)
 
     @property
     def _exchange(self) -> GradientExchange:
-        return cast(GradientExchange, self.town.find(self.victim).exchange_of(self.session_id, GradientExchange))
+        return cast(GradientExchange, self.town.find(self.victim).exchange_of(self.session_id))
 
     def send_residuals(self, step: int) -> None:
         """Send residuals of some value: the first time any, then in the same try the same."""
@@ -212,8 +215,8 @@ class Peer:
             vector = OutgoingVector(*self._own.encrypt(step, residuals), is_whole=lambda: None).make()
             self._sent[self.attempt, step] = vector
         vector = self._sent[self.attempt, step]
-        self._exchange.expects_residuals(self.name, step, vector.header)
-        self._exchange.receive_residuals(self.name, step, vector)
+        self._exchange.expects(self.name, "residuals", step, vector.header)
+        self._exchange.receive(self.name, "residuals", step, vector)
 
     def send_products(self, step: int) -> None:
         """Forward products of some value."""
@@ -222,8 +225,8 @@ class Peer:
             products = self.generator.uniform(-0.5, 0.5, (self.rows_of(step), units))
             self._sent[self.attempt, step] = hidden_vector(self.name, products, np.zeros(products.shape, np.uint64))
         vector = self._sent[self.attempt, step]
-        self._exchange.expects_hidden(self.name, step, vector.header)
-        self._exchange.receive_hidden(self.name, step, vector)
+        self._exchange.expects(self.name, "products", step, vector.header)
+        self._exchange.receive(self.name, "products", step, vector)
 
     def question(self, about: Sequence[Shown], features: FloatArray | None = None) -> tuple[WireVector, Any]:
         """Make masked sums of what the victim has sent, under one key; and what reads the answer."""
@@ -251,8 +254,8 @@ class Peer:
         """Put a question, which may have been put before; None where the victim refuses."""
         digest = hashlib.sha256(vector.data).hexdigest()
         try:
-            self._exchange.expects_sums(self.name, step, vector.header)
-            answer = self._exchange.answer_sums(self.name, step, vector)
+            self._exchange.expects_question(self.name, "sums", step, vector.header)
+            answer = self._exchange.answer(self.name, "sums", step, vector)
         except FederationError:
             return None
         with self.changed:

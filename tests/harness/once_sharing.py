@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from services.common.errors import FederationError
 from services.common.settings import Settings
+from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import WireVector
 from services.party.context import PartyContext
 from services.party.form_count import FORMS, spent_in
@@ -44,8 +45,8 @@ class Sharing(Interrupted):
     def _context(self, name: str, state: Any) -> PartyContext:
         context = super()._context(name, state)
         if name == PASSIVE.name:
-            peers = {other: _Sent(peer, self) for other, peer in context.share_peers.items()}
-            context = replace(context, share_peers=cast(Any, peers))
+            peers = {other: _Sent(peer, self) for other, peer in context.peers.items()}
+            context = replace(context, peers=cast(Any, peers))
         return context
 
     def run(self, events: int) -> None:
@@ -115,12 +116,12 @@ class _Sent(Delegating):
         super().__init__(peer)
         self._seen = seen
 
-    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
-        if kind is Kind.FORWARD:
+    def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
+        if kind == Kind.FORWARD:
             self._seen.forwarded[step] = self._seen.forwarded.get(step, 0) + 1
         if kind in (Kind.OPENED, Kind.FROZEN):
-            self._seen.opened.add(hashlib.sha256(vector.data).digest())
-        self._thing.send_values(session_id, kind, step, vector)
+            self._seen.opened.add(hashlib.sha256(vector.whole().data).digest())
+        self._thing.send(session_id, kind, step, vector)
 
 
 @contextmanager

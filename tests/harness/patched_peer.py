@@ -20,7 +20,7 @@ from services.common.errors import FederationError, Suspended
 from services.common.meters import StageTimer
 from services.party.party_training import PartyTraining
 from services.party.resumption import Place
-from services.protocol1.exchange import GradientExchange
+from services.protocol1.exchange import RESIDUALS, SUMS, GradientExchange
 from services.protocols.hu.gradient_side import GradientSide, GradientStep
 from vfl.arrays import FloatArray, IntArray
 
@@ -80,14 +80,14 @@ class Patched:
         training = self._training
         assert training is not None
         assert isinstance(training.side, GradientSide)
-        cipher, vector = exchange._cipher, exchange._peers[peer].residuals[FIRST]
+        cipher, vector = exchange._cipher, exchange._peers[peer].vectors[RESIDUALS][FIRST]
         rows, columns = exchange._rows_of_step(FIRST), training.gridded.values.shape[1]
         features = np.random.default_rng(self._round).integers(0, 2, (rows, columns)).astype(np.float64)
         for step in (FIRST - 1, FIRST - 2, FIRST, FIRST + 1):
             masked, read = cipher.mask(step, peer, cipher.combine(step, peer, features, vector))
             note: dict[str, Any] = {"step": step, "round": self._round}
             try:
-                answer = read(training.side.peers[peer].decrypt(training.agreement.session_id, step, masked))
+                answer = read(training.side.peers[peer].ask(training.agreement.session_id, SUMS, step, masked))
                 note["sums"] = answer.ravel().tolist()
             except FederationError as error:
                 note["refused"] = str(error)

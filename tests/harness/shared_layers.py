@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from services.common.agreement import TrainingPlan
+from services.in_process.direct_peers import DirectPeer
 from services.shared_layer.layer_exchange import LayerExchange
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_layer.layer_terms import LayerTerms
 from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.shared_steps import AddedShares, SharedMeans
-from studies.simulation.direct_peers import DirectPeer
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from tests.harness.sides import do_step
 from vfl.arrays import FloatArray

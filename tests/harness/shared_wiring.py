@@ -11,17 +11,17 @@ import numpy as np
 
 from services.common.agreement import TrainingPlan
 from services.common.learner_calls import LearnerCalls
+from services.exchange import servicer as exchange_servicer
+from services.exchange.message_link import MessageLink
+from services.exchange.peer import Peer
+from services.in_process.direct_peers import DirectPeer
 from services.party.party_model import PartyModel
-from services.shared_weights import servicer as shared_servicer
 from services.shared_weights.share_exchange import ShareExchange
-from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import ShareMailbox
-from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedMeans, SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
 from services.shared_weights.turned_columns import Turn
-from studies.simulation.direct_peers import DirectPeer
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from tests.harness.sides import do_step
@@ -29,10 +29,10 @@ from vfl.arrays import FloatArray
 from vfl.crypto import Engine
 
 Exchanges = Mapping[str, ShareExchange]
-MakePeer = Callable[[str, str, Exchanges], SharePeer]
+MakePeer = Callable[[str, str, Exchanges], Peer]
 
 
-def direct(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+def direct(sender: str, receiver: str, exchanges: Exchanges) -> Peer:
     return DirectPeer(sender, lambda _: exchanges[receiver])
 
 
@@ -42,10 +42,10 @@ def over_mutual_tls(certificates: Path) -> Iterator[MakePeer]:
     with ExitStack() as stack:
         addresses: dict[str, str] = {}
 
-        def linked(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+        def linked(sender: str, receiver: str, exchanges: Exchanges) -> Peer:
             if receiver not in addresses:
                 addresses[receiver] = serve_shares(stack, certificates, receiver, lambda _: exchanges[receiver])
-            return ShareLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
+            return MessageLink(receiver, transport_of(certificates, sender).dial(addresses[receiver], receiver), 20.0)
 
         yield linked
 
@@ -116,9 +116,9 @@ def serve_shares(stack: ExitStack, certificates: Path, name: str, exchange_of: C
     """Serve a party's exchanges over mTLS until the stack is closed: its address."""
     server, port = transport_of(certificates, name).serve(
         "127.0.0.1:0",
-        [lambda server: shared_servicer.add_to(server, lambda session_id, kind: exchange_of(session_id))],
-        shared_servicer.PERMISSIONS,
-        [shared_servicer.SERVICE_NAME],
+        [lambda server: exchange_servicer.add_to(server, exchange_of)],
+        exchange_servicer.PERMISSIONS,
+        [exchange_servicer.SERVICE_NAME],
     )
     stack.callback(lambda: server.stop(None).wait())
     return f"127.0.0.1:{port}"

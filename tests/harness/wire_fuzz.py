@@ -22,9 +22,7 @@ SERVED_BY = {
     "plumbline.v1.Coordinator": ("coordinator",),
     "plumbline.v1.Active": ("active",),
     "plumbline.v1.Passive": ("passive",),
-    "plumbline.v1.GradientExchange": ("active", "passive"),
     "plumbline.v1.Messages": ("active", "passive"),
-    "plumbline.v1.SharedWeights": ("active", "passive"),
 }
 # What a peer would like to see in another's log.
 FORGERY = "bye\n12:00:00 passive INFO Aligned 9999 of 9999 records."
@@ -42,6 +40,15 @@ _STRINGS = (
     "active",
     "passive",
     "zero",
+    # Kinds of messages, and what their numbers are.
+    "residuals",
+    "products",
+    "sums",
+    "rows",
+    "forward",
+    "frozen",
+    "integers",
+    "float64",
 )
 _DOUBLES = (0.0, -0.0, 1.0, -1.0, 0.5, 5e-324, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan)
 _INTEGERS = (0, 1, 2, 3, 64, 512, 1000, 4096, 15_000, 2**16, 10**6, 10**8, 2**31 - 1, 2**31, 2**32 - 1)

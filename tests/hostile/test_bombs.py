@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from plumbline.federation import Federation, FederationFailed
-from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2
+from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, messages_pb2, passive_pb2
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError
 from tests.harness.hostile import (
@@ -73,9 +73,9 @@ def _varint(value: int) -> Iterator[int]:
 
 def of_vector(session: str, count: int, width: int, mebibytes: int) -> Iterator[bytes]:
     """A ciphertext vector as SendResiduals streams it."""
-    header = common_pb2.CipherVectorHeader(session_id=session, step=0, key_id="x", count=count, width=width)
-    yield common_pb2.CipherVectorPart(header=header).SerializeToString()
-    part = common_pb2.CipherVectorPart(data=bytes(MEBIBYTE)).SerializeToString()
+    header = messages_pb2.MessageHeader(session_id=session, step=0, key_id="x", count=count, width=width)
+    yield messages_pb2.MessagePart(header=header).SerializeToString()
+    part = messages_pb2.MessagePart(data=bytes(MEBIBYTE)).SerializeToString()
     for _ in range(mebibytes):
         yield part
 
@@ -128,7 +128,7 @@ BOMBS = [
         "200 MiB of residuals for no session",
         "passive",
         "active",
-        "SendResiduals",
+        "Send",
         lambda _: of_vector("no such session", 200, MEBIBYTE, 200),
     ),
     Bomb("20 million ids for no session", "active", "passive", "FixOrder", lambda _: of_ids("none", 20_000_000)),
@@ -185,7 +185,7 @@ def test_a_dozen_bodies_at_once_for_no_session_are_not_kept(federation: Federati
     forget_memory(process_id)
     before = memory_of(process_id)
     with raw_channel(federation.processes, "passive", "active") as channel:
-        path = call_of("SendResiduals").path
+        path = call_of("Send").path
         sending = [sent(channel, path, of_vector("none", 200, MEBIBYTE, 200), timeout=GENEROUS) for _ in range(12)]
         codes = {one.code() for one in sending}
     assert codes <= REFUSALS

@@ -17,11 +17,11 @@ import pytest
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
+from services.exchange.peer import Peer
 from services.exchange.vectors import WireVector
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.opening import validates_on_shares
 from services.shared_weights.share_messages import Kind
-from services.shared_weights.share_peer import SharePeer
 from services.shared_weights.shared_serving import SharedPart
 from services.shared_weights.shared_steps import SharedSteps
 from tests.harness.shared_layers import LAYER_PLAN, wired_layers
@@ -88,9 +88,9 @@ class Session:
         with over_mutual_tls(certificates) as linked, pytest.MonkeyPatch.context() as patch:
             patch.setattr(Engine, "product", counted)
 
-            def peer(sender: str, receiver: str, exchanges: Exchanges) -> SharePeer:
+            def peer(sender: str, receiver: str, exchanges: Exchanges) -> Peer:
                 link = linked(sender, receiver, exchanges)
-                send = link.send_values
+                send = link.send
 
                 def instead(session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
                     self.sent[kind, sender, receiver, len(vector.data)] += 1
@@ -99,7 +99,7 @@ class Session:
                         vector = replace(vector, data=content(key, vector))
                     send(session_id, kind, step, vector)
 
-                vars(link)["send_values"] = instead
+                vars(link)["send"] = instead
                 return link
 
             make: Any = wired_layers if plan.family.spec.forwards else wired_shares

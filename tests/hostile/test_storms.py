@@ -30,7 +30,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]
 QUICK = [
     ("operator", "active", "/plumbline.v1.Active/Predict"),
     ("passive", "active", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
-    ("passive", "active", "/plumbline.v1.GradientExchange/SendResiduals"),
+    ("passive", "active", "/plumbline.v1.Messages/Send"),
     ("active", "passive", "/plumbline.v1.Passive/FixOrder"),
     ("operator", "coordinator", "/grpc.health.v1.Health/Watch"),
 ]

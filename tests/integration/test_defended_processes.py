@@ -119,7 +119,7 @@ def test_algorithm_2_reads_all_labels_off_the_wire_and_of_truncated_answers_a_pa
     # 30 of 87 or 88 records of a batch in each of two epochs, none of them twice.
     assert on["success"] == on["resolved"] == pytest.approx(60 / 87, abs=0.01)
     assert on["by_epoch"] == pytest.approx([30 / 87] * 2, abs=0.01)
-    sizes = [results["bytes_by_message"]["Decrypt: DecryptedVectorPart"] for results in (undefended[1], defended[1])]
+    sizes = [results["bytes_by_message"]["Ask: AnswerPart"] for results in (undefended[1], defended[1])]
     assert sizes[1] < 0.25 * sizes[0]
 
 

@@ -14,7 +14,8 @@ from protos.v1 import (
     common_pb2,
     coordinator_pb2,
     coordinator_pb2_grpc,
-    exchange_pb2_grpc,
+    messages_pb2,
+    messages_pb2_grpc,
     passive_pb2,
     passive_pb2_grpc,
 )
@@ -162,25 +163,25 @@ def test_a_number_beyond_its_limit_costs_nothing(federation: Federation, name: s
     assert cost.growth < GROWTH
 
 
-@pytest.mark.parametrize("method", ["SendResiduals", "Decrypt"])
+@pytest.mark.parametrize("method", ["Send", "Ask"])
 @pytest.mark.parametrize("known", [False, True], ids=["no session", "trained session"])
 def test_twelve_vectors_of_200_mib_for_no_step_cost_nothing(federation: Federation, method: str, known: bool) -> None:
     # Once: 3.1 GB, kept after the calls were cancelled.
     session_id = federation.status().session_id if known else "0" * 32
     count, width = 200 << 10, 1 << 10
-    header = common_pb2.CipherVectorHeader(session_id=session_id, step=0, key_id="x", count=count, width=width)
+    header = messages_pb2.MessageHeader(session_id=session_id, step=0, key_id="x", count=count, width=width)
     megabyte = bytes(1 << 20)
 
-    def parts() -> Iterator[common_pb2.CipherVectorPart]:
-        yield common_pb2.CipherVectorPart(header=header)
+    def parts() -> Iterator[messages_pb2.MessagePart]:
+        yield messages_pb2.MessagePart(header=header)
         for _ in range(200):
-            yield common_pb2.CipherVectorPart(data=megabyte)
+            yield messages_pb2.MessagePart(data=megabyte)
 
     def send(_: int) -> Answer:
         with dial(federation.processes, "active", "passive") as channel:
-            stub = exchange_pb2_grpc.GradientExchangeStub(channel)
-            call = getattr(stub, method)(parts(), timeout=30) if method == "Decrypt" else None
-            return answer_to(lambda: list(call) if call is not None else stub.SendResiduals(parts(), timeout=30))
+            stub = messages_pb2_grpc.MessagesStub(channel)
+            call = getattr(stub, method)(parts(), timeout=30) if method == "Ask" else None
+            return answer_to(lambda: list(call) if call is not None else stub.Send(parts(), timeout=30))
 
     # The federation's active party may still be heard: only then it is silent, this process has its place.
     with dial(federation.processes, "active", "passive") as channel:

@@ -19,7 +19,8 @@ from protos.v1 import (
     common_pb2,
     coordinator_pb2,
     coordinator_pb2_grpc,
-    exchange_pb2_grpc,
+    messages_pb2,
+    messages_pb2_grpc,
     passive_pb2,
     passive_pb2_grpc,
 )
@@ -33,8 +34,8 @@ from tests.harness.processes import dial, quick_federation, refused
 Code = grpc.StatusCode
 SERVICES = {
     "coordinator": ["plumbline.v1.Coordinator"],
-    "active": ["plumbline.v1.Active", "plumbline.v1.GradientExchange"],
-    "passive": ["plumbline.v1.Passive", "plumbline.v1.GradientExchange"],
+    "active": ["plumbline.v1.Active", "plumbline.v1.Messages"],
+    "passive": ["plumbline.v1.Passive", "plumbline.v1.Messages"],
 }
 
 
@@ -65,8 +66,8 @@ ALIGNED = "r000001"
 
 
 def _decrypt(channel: grpc.Channel) -> object:
-    parts = [common_pb2.CipherVectorPart(header=common_pb2.CipherVectorHeader(session_id="x", count=1, width=1))]
-    return list(exchange_pb2_grpc.GradientExchangeStub(channel).Decrypt(iter(parts), timeout=5))
+    parts = [messages_pb2.MessagePart(header=messages_pb2.MessageHeader(session_id="x", count=1, width=1))]
+    return list(messages_pb2_grpc.MessagesStub(channel).Ask(iter(parts), timeout=5))
 
 
 def _train(channel: grpc.Channel) -> object:
@@ -204,14 +205,14 @@ def test_health_answers_for_every_service_and_the_calls_are_not_listed(federatio
 # -- bad content ------------------------------------------------------------------------------------------------------
 
 
-def _part(**header: object) -> common_pb2.CipherVectorPart:
-    return common_pb2.CipherVectorPart(header=common_pb2.CipherVectorHeader(**header))  # type: ignore[arg-type]
+def _part(**header: object) -> messages_pb2.MessagePart:
+    return messages_pb2.MessagePart(header=messages_pb2.MessageHeader(**header))  # type: ignore[arg-type]
 
 
-DATA = common_pb2.CipherVectorPart(data=b"\xff" * 64)
+DATA = messages_pb2.MessagePart(data=b"\xff" * 64)
 
 
-@pytest.mark.parametrize("method", ["Decrypt", "SendResiduals"])
+@pytest.mark.parametrize("method", ["Ask", "Send"])
 @pytest.mark.parametrize(
     ("parts", "status"),
     [
@@ -225,15 +226,15 @@ DATA = common_pb2.CipherVectorPart(data=b"\xff" * 64)
     ids=["nothing", "no header", "too many bytes", "gigantic", "unknown session", "empty header"],
 )
 def test_a_malformed_or_misplaced_vector_gets_its_status(
-    federation: Federation, method: str, parts: list[common_pb2.CipherVectorPart], status: grpc.StatusCode
+    federation: Federation, method: str, parts: list[messages_pb2.MessagePart], status: grpc.StatusCode
 ) -> None:
     with dial(federation.processes, "active", "passive") as channel:
-        stub = exchange_pb2_grpc.GradientExchangeStub(channel)
+        stub = messages_pb2_grpc.MessagesStub(channel)
         # The reply to one is a stream, to the other a message.
         call = (
-            (lambda: list(stub.Decrypt(iter(parts), timeout=5)))
-            if method == "Decrypt"
-            else (lambda: [stub.SendResiduals(iter(parts), timeout=5)])
+            (lambda: list(stub.Ask(iter(parts), timeout=5)))
+            if method == "Ask"
+            else (lambda: [stub.Send(iter(parts), timeout=5)])
         )
         with pytest.raises(grpc.RpcError) as error:
             call()

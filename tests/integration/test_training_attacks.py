@@ -48,7 +48,7 @@ def finding(results: dict[str, Any], attack: str) -> dict[str, Any]:
 
 def messages(results: dict[str, Any]) -> dict[str, int]:
     """Bytes of Protocol 1 by message."""
-    return {name: size for name, size in results["bytes_by_message"].items() if name.startswith(("Decrypt", "SendR"))}
+    return {name: size for name, size in results["bytes_by_message"].items() if name.startswith(("Ask", "SendR"))}
 
 
 @pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.thorough)])

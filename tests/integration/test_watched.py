@@ -111,7 +111,7 @@ def test_calls_have_their_usual_names(texts: dict[str, str]) -> None:
     codes = {dict(labels)["grpc_code"] for labels in handled if ("grpc_method", "PredictOne") in labels}
     assert codes == {"OK", "NotFound"}
     types = {dict(labels)["grpc_method"]: dict(labels)["grpc_type"] for labels in handled}
-    assert (types["Decrypt"], types["Predict"], types["Train"]) == ("bidi_stream", "bidi_stream", "server_stream")
+    assert (types["Ask"], types["Predict"], types["Train"]) == ("bidi_stream", "bidi_stream", "server_stream")
     assert samples(texts["active"])["grpc_server_handling_seconds_count"]
     assert samples(texts["active"])["process_cpu_seconds_total"][()] > 0
 

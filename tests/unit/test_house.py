@@ -41,11 +41,9 @@ GRPC = {
     "health_link",
     "message_link",
     "passive_link",
-    "peer_link",
     "revocation",
     "server",
     "servicer",
-    "share_link",
     "statuses",
     "transport",
 }

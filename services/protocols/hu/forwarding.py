@@ -1,6 +1,6 @@
 """A party's part in the forward pass of a learner that forwards its first layer. Knows no network.
 
-passive party   Z = X W, under a mask that cancels in the sum of all parties'   SendHidden ──>   label party
+passive party   Z = X W, under a mask that cancels in the sum of all parties'     products ──>   label party
 label party     Z = X W + the sum of what came: no single party's where several forward
 """
 
@@ -10,10 +10,10 @@ from concurrent.futures import Executor, Future, wait
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.meters import StageTimer
+from services.exchange.peer import Peer
 from services.exchange.tape import Tape
-from services.protocol1.exchange import GradientExchange, StepRoles
+from services.protocol1.exchange import HIDDEN, GradientExchange, StepRoles
 from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
-from services.protocol1.peer import Peer
 from vfl.arrays import FloatArray
 from vfl.crypto.ciphers import Plain
 from vfl.crypto.pairwise_masks import PairwiseMasks
@@ -76,7 +76,7 @@ class Forwarding:
         with timer.stage("encrypt"):
             vector = hidden_vector(self._name, own_products, self._masks.mask(step, own_products.shape))
         assert self._label_party is not None  # noqa: S101 - a passive party has it among its peers
-        self._sending = [self._executor.submit(self._label_party.send_hidden, self._session_id, step, vector)]
+        self._sending = [self._executor.submit(self._label_party.send, self._session_id, HIDDEN, step, vector)]
         return own_products, self._sending
 
     def settle(self) -> None:

@@ -16,14 +16,14 @@ from defences import DefenceError
 from services.ciphers.formats import check_vector_sizes
 from services.common.errors import Diverged
 from services.common.meters import StageTimer
+from services.exchange.peer import Peer
 from services.exchange.vectors import DecryptedVector
 from services.network.deadlines import carrying_the_deadline
 from services.party.known_side import KnownSide
 from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
-from services.protocol1.exchange import Beginning, GradientExchange, OpenQuestion
-from services.protocol1.peer import Peer
+from services.protocol1.exchange import RESIDUALS, SUMS, Beginning, GradientExchange, OpenQuestion
 from services.protocols.hu.forwarding import Forwarding, step_roles
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Ask, Forward, Half, Send
@@ -91,7 +91,7 @@ class GradientSide(KnownSide):
             key = replace(key, mask_key=self.forwarding.mask_key)
 
         def show(peer: Peer) -> None:
-            peer.send_public_key(session_id, key)
+            peer.show_key(session_id, key)
 
         executor = self.setting.means.executor
         for sent in [executor.submit(carrying_the_deadline(show, peer)) for peer in self.peers.values()]:
@@ -229,7 +229,7 @@ class GradientStep:
                 vectors.append((receivers_of_zeros, np.zeros_like(values)))
             outgoing = [(receivers, self._exchange.outgoing_residuals(step, vector)) for receivers, vector in vectors]
             self._sending += [
-                self._executor.submit(peers[peer].send_residuals, self._agreement.session_id, step, vector)
+                self._executor.submit(peers[peer].send, self._agreement.session_id, RESIDUALS, step, vector)
                 for receivers, vector in outgoing
                 for peer in sorted(receivers)
             ]
@@ -260,8 +260,8 @@ class GradientStep:
         calls: dict[str, Future[DecryptedVector]] = {}
         for name in self.timer.waiting("wait", self._exchange.arrivals(self.number)):
             masked = self._exchange.masked_sums(self.number, name, integers, self.timer)
-            decrypt = self._side.peers[name].decrypt
-            calls[name] = self._executor.submit(decrypt, self._agreement.session_id, self.number, masked)
+            ask = self._side.peers[name].ask
+            calls[name] = self._executor.submit(ask, self._agreement.session_id, SUMS, self.number, masked)
         # In their own order, so that the sum is the same to the last bit whoever answers first.
         for name in filter(calls.__contains__, self._side.peers):
             with self.timer.stage("decrypt"), self._exchange.waiting():

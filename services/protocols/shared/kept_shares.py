@@ -95,7 +95,7 @@ class KeptShares(OpeningOptions, TrainingProtocol[TrainingPlan, Agreement]):
                 f"{', '.join(means.defences.names)} can't protect it: drop it, or train with backward=paillier."
             )
         return SharedMeans(
-            means.share_peers,
+            means.peers,
             means.engine,
             means.timeout,
             means.executor,

@@ -89,7 +89,7 @@ class TreeSide(KnownSide):
         self.exchange = Mailbox(
             agreement,
             setting.name,
-            setting.means.message_peers,
+            setting.means.peers,
             kinds,
             steps=self.steps,
             timeout=setting.means.timeout,

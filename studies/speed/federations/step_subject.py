@@ -77,8 +77,8 @@ _MILLISECONDS = 1e3
 _PARTIES = ("active", "passive")
 _OWN_REPETITIONS = 3
 # Calls and messages of a step, as parties count them: what the caller sends, and what it is answered.
-_ASKED = ("SendResiduals: CipherVectorPart", "Decrypt: CipherVectorPart")
-_ANSWERED = ("Decrypt: DecryptedVectorPart",)
+_ASKED = ("Send: MessagePart", "Ask: MessagePart")
+_ANSWERED = ("Ask: AnswerPart",)
 
 
 @dataclass(frozen=True)

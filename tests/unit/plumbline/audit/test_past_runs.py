@@ -33,7 +33,7 @@ def results_of(part: float | None, accuracy: float) -> dict[str, Any]:
         "answer": {"sentence": f"Part {part}.", "columns": [column]},
         "training_attacks": [attack, {**attack, "attack": "label_recovery", "kind": "", "success": float("nan")}],
         "steps": 7,
-        "bytes_by_message": {"Align": 500_000, "Decrypt": 1_000_000},
+        "bytes_by_message": {"Align": 500_000, "Ask": 1_000_000},
     }
 
 

@@ -10,8 +10,8 @@ from plumbline.judge.redrawn_messages import clear_session
 from services.adversary.listening_side import listening
 from services.adversary.transcript import Transcript
 from services.common.agreement import Agreement, TrainingPlan
+from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.side import Side, SideSetting
-from studies.simulation.wired_trainings import train_together, wired_trainings
 from tests.harness.exchanges import Problem, random_problem
 
 WHOLE: dict[str, Any] = {"validation_fraction": 0.0, "test_fraction": 0.0}

@@ -20,10 +20,10 @@ from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, UnknownRecord
 from services.common.identity import Identity, Role
 from services.common.run_folder import RunFolder
-from services.exchange.vectors import DecryptedVector
+from services.exchange.vectors import DecryptedVector, WireVector
+from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
-from tests.harness.direct_parties import DirectCoordinator, DirectPassive
 from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,
@@ -129,9 +129,9 @@ def test_training_twice_takes_the_place_of_the_first_session(tmp_path: Path) -> 
         assert home.active.session_id != first
         np.testing.assert_array_equal(home.active.predict_one("id-10"), scores)
         with pytest.raises(OutOfOrder, match="another has taken its place"):
-            home.active.exchange_of(first, GradientExchange)
+            home.active.exchange_of(first)
         with pytest.raises(OutOfOrder, match="another has taken its place"):
-            home.passive["passive"].exchange_of(first, GradientExchange)
+            home.passive["passive"].exchange_of(first)
 
 
 def test_a_party_writes_its_own_weights_with_the_names_of_its_own_features_only(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_passive_party_refuses_terms_weaker_than_its_own_settings(
             home.active.train(weak.plan(), watcher)
         assert watcher.stages == ["aligning"], "refused before minutes of alignment"
         with pytest.raises(OutOfOrder, match="No such session"):
-            home.passive["passive"].exchange_of(home.active.session_id, GradientExchange)
+            home.passive["passive"].exchange_of(home.active.session_id)
 
 
 def test_a_learning_rate_that_diverges_ends_the_job_with_a_sentence_that_names_the_remedy(tmp_path: Path) -> None:
@@ -413,8 +413,8 @@ def test_no_log_and_no_file_of_a_run_holds_a_private_key_or_a_record_id(
             home.active.predict_one("id-0")
         session = home.active.session_id
         exchanges = [
-            home.active.exchange_of(session, GradientExchange),
-            *(party.exchange_of(session, GradientExchange) for party in home.passive.values()),
+            home.active.exchange_of(session),
+            *(party.exchange_of(session) for party in home.passive.values()),
         ]
     files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
     assert len(list(tmp_path.iterdir())) == 5
@@ -430,7 +430,8 @@ def test_no_log_and_no_file_of_a_run_holds_a_private_key_or_a_record_id(
 def test_no_representation_shows_a_private_key_or_a_mask(tmp_path: Path) -> None:
     with house(tmp_path) as home:
         home.train()
-        exchange = home.active.exchange_of(home.active.session_id, GradientExchange)
+        exchange = home.active.exchange_of(home.active.session_id)
+        assert isinstance(exchange, GradientExchange)
         cipher = exchange._cipher
         key = cipher._messages.private_key  # type: ignore[attr-defined]
         shown = " ".join(
@@ -462,14 +463,14 @@ def test_what_a_key_holder_decrypts_looks_uniform_and_would_not_without_the_mask
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: bool
 ) -> None:
     seen: list[tuple[int, DecryptedVector]] = []
-    answer_sums = GradientExchange.answer_sums
+    answer_sums = GradientExchange.answer
 
-    def spying(self: GradientExchange, peer: str, step: int, vector: object) -> DecryptedVector:
-        answer = answer_sums(self, peer, step, vector)  # type: ignore[arg-type]
+    def spying(self: GradientExchange, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = answer_sums(self, peer, kind, step, vector)
         seen.append((modulus_of(self.public_key), answer))
         return answer
 
-    monkeypatch.setattr(GradientExchange, "answer_sums", spying)
+    monkeypatch.setattr(GradientExchange, "answer", spying)
 
     def statistic() -> float:
         total = 0.0

@@ -9,16 +9,18 @@ import pytest
 from plumbline.processes import UNEXPECTED
 from services.active.server import train_unasked
 from services.common.errors import OutOfOrder
+from services.exchange.peer import Inbox
+from services.in_process.direct_parties import DirectPassive
 from services.party.party_training import PartyTraining
 from services.protocol1.exchange import GradientExchange
-from tests.harness.direct_parties import DirectPassive
 from tests.harness.parties import ACTIVE, Watcher, house, small_settings
 
 PLAIN = small_settings(cipher="plain")
 
 
-def sends(exchange: GradientExchange) -> None:
+def sends(exchange: Inbox) -> None:
     """Send residuals of the first step."""
+    assert isinstance(exchange, GradientExchange)
     exchange.outgoing_residuals(0, np.ones((8, 1))).make()
 
 
@@ -83,7 +85,7 @@ def test_others_are_told_the_type_of_an_unexpected_error_and_the_own_log_has_its
         passive = home.passive["passive"]
         for ask in (
             lambda: passive.join(ACTIVE, passive._session.session_id),  # type: ignore[union-attr]
-            lambda: sends(passive.exchange_of(passive._session.session_id, GradientExchange)),  # type: ignore[union-attr]
+            lambda: sends(passive.exchange_of(passive._session.session_id)),  # type: ignore[union-attr]
         ):
             with pytest.raises(OutOfOrder) as refusal:
                 ask()

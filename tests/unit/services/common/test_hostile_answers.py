@@ -14,8 +14,8 @@ from protos.v1 import (
     common_pb2,
     coordinator_pb2,
     coordinator_pb2_grpc,
-    exchange_pb2,
-    exchange_pb2_grpc,
+    messages_pb2,
+    messages_pb2_grpc,
     passive_pb2,
     passive_pb2_grpc,
 )
@@ -27,12 +27,12 @@ from services.common.identity import Identity, Role, role_of
 from services.common.ledger_marks import LedgerMark
 from services.common.meters import TrafficMeter
 from services.coordinator import servicer as coordinator_servicer
+from services.exchange import servicer as exchange_servicer
+from services.exchange.message_link import MessageLink
 from services.exchange.vectors import WireVector
 from services.network.transport import Transport
 from services.party.coordinator_link import CoordinatorLink
 from services.passive import servicer as passive_servicer
-from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.peer_link import PeerLink
 from vfl.learning.trees import Split, Tree
 from vfl.learning.trees.trees_part import TreesPart
 
@@ -55,8 +55,8 @@ def dial() -> Iterator[Dial]:
             coordinator_pb2_grpc.add_CoordinatorServicer_to_server,
             coordinator_servicer,
         ),
-        exchange_pb2_grpc.GradientExchangeServicer: (
-            exchange_pb2_grpc.add_GradientExchangeServicer_to_server,
+        messages_pb2_grpc.MessagesServicer: (
+            messages_pb2_grpc.add_MessagesServicer_to_server,
             exchange_servicer,
         ),
     }
@@ -256,19 +256,19 @@ def test_disclosed_trees_that_are_none_are_refused_in_a_sentence(dial: Dial, oth
 # -- a peer -----------------------------------------------------------------------------------------------------------
 
 
-class Answering(exchange_servicer.GradientExchangeServicer):
+class Answering(exchange_servicer.MessagesServicer):
     """Answers a question with a header, if any, and with data of one size again and again."""
 
     def __init__(self, header: bool, data: int) -> None:
         self._header, self._data = header, data
 
-    def Decrypt(
-        self, request_iterator: Iterator[common_pb2.CipherVectorPart], context: grpc.ServicerContext
-    ) -> Iterator[exchange_pb2.DecryptedVectorPart]:
+    def Ask(
+        self, request_iterator: Iterator[messages_pb2.MessagePart], context: grpc.ServicerContext
+    ) -> Iterator[messages_pb2.AnswerPart]:
         if self._header:
-            yield exchange_pb2.DecryptedVectorPart(header=exchange_pb2.DecryptedVectorHeader(count=2**32 - 1, width=9))
+            yield messages_pb2.AnswerPart(header=messages_pb2.AnswerHeader(count=2**32 - 1, width=9))
         while context.is_active():
-            yield exchange_pb2.DecryptedVectorPart(data=bytes(self._data))
+            yield messages_pb2.AnswerPart(data=bytes(self._data))
 
 
 @pytest.mark.parametrize(
@@ -278,9 +278,9 @@ class Answering(exchange_servicer.GradientExchangeServicer):
 def test_an_endless_answer_is_left_where_it_is_larger_than_the_question(
     dial: Dial, header: bool, data: int, words: str
 ) -> None:
-    link = PeerLink("passive", dial("passive", Answering(header, data)), 10.0)
+    link = MessageLink("passive", dial("passive", Answering(header, data)), 10.0)
     with pytest.raises(InvalidMessage, match=words):
-        link.decrypt(SESSION_ID, 0, VECTOR)
+        link.ask(SESSION_ID, "sums", 0, VECTOR)
 
 
 # -- a coordinator ----------------------------------------------------------------------------------------------------

@@ -45,13 +45,13 @@ def test_the_same_question_gets_the_same_answer_after_an_interruption_and_anothe
     pair, residuals = logged(log)
     question, other = pair.peer_sums(residuals), pair.peer_sums(residuals)
     assert question != other, "two masks differ"
-    answer = pair.exchange.answer_sums("passive", 0, question)
+    answer = pair.exchange.answer("passive", "sums", 0, question)
     again = going_on(pair, log)
     # Its key is another one, and so no new question under the old key is read.
-    again.expects_sums("passive", 0, question.header)
-    assert again.answer_sums("passive", 0, question) == answer
+    again.expects_question("passive", "sums", 0, question.header)
+    assert again.answer("passive", "sums", 0, question) == answer
     with pytest.raises(OutOfOrder, match="Different sums of step 0 were answered already"):
-        again.answer_sums("passive", 0, other)
+        again.answer("passive", "sums", 0, other)
 
 
 def test_a_question_that_was_not_answered_is_not_read_under_a_new_key() -> None:
@@ -60,7 +60,7 @@ def test_a_question_that_was_not_answered_is_not_read_under_a_new_key() -> None:
     again = going_on(pair, log)
     sent(again)
     with pytest.raises(InvalidMessage, match="Wrong key id"):
-        again.expects_sums("passive", 0, pair.peer_sums(residuals).header)
+        again.expects_question("passive", "sums", 0, pair.peer_sums(residuals).header)
 
 
 def test_what_cant_be_kept_is_not_answered() -> None:
@@ -68,7 +68,7 @@ def test_what_cant_be_kept_is_not_answered() -> None:
     question = pair.peer_sums(residuals)
     for _ in range(2):
         with pytest.raises(StateNotKept):
-            pair.exchange.answer_sums("passive", 0, question)
+            pair.exchange.answer("passive", "sums", 0, question)
 
 
 def test_nothing_is_answered_any_more_once_the_training_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,5 +83,5 @@ def test_nothing_is_answered_any_more_once_the_training_is_interrupted(monkeypat
 
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", interrupted)
     with pytest.raises(Suspended, match="passive does not answer"):
-        pair.exchange.answer_sums("passive", 0, question)
+        pair.exchange.answer("passive", "sums", 0, question)
     assert log.answered("passive", 0) is None

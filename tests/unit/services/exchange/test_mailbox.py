@@ -11,7 +11,9 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
 from services.common.protocol_calls import ProtocolFailed
 from services.exchange.mailbox import Mailbox
-from services.exchange.message_kinds import Message, MessageHeader, MessageKind
+from services.exchange.message_kinds import MessageKind
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from tests.harness.agreements import agreed
 
 AGREEMENT = agreed(TrainingPlan(epochs=1, batch_size=8))
@@ -26,22 +28,28 @@ class Sent:
     """A peer that keeps what it is sent."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[tuple[str, int, WireVector]] = []
 
-    def send(self, session_id: str, message: Message) -> None:
+    def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
         assert session_id == AGREEMENT.session_id
-        self.messages.append(message)
+        self.messages.append((kind, step, vector.whole()))
+
+    def show_key(self, session_id: str, key: PublicKeyShown) -> None:
+        raise AssertionError
+
+    def ask(self, session_id: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        raise AssertionError
 
 
 def mailbox(name: str = A, **peers: Any) -> Mailbox:
     return Mailbox(AGREEMENT, name, peers, KINDS, steps=3, timeout=0.05)
 
 
-def shares(step: int = 0, value: float = 1.0) -> Message:
-    return KINDS[1].packed(step, np.full((2 + step, 1), value))
+def shares(step: int = 0, value: float = 1.0) -> tuple[str, int, WireVector]:
+    return "shares", step, KINDS[1].packed(step, np.full((2 + step, 1), value))
 
 
-KEY = KINDS[0].packed(0, np.arange(32, dtype=np.uint8))
+KEY = "key", 0, KINDS[0].packed(0, np.arange(32, dtype=np.uint8))
 
 
 def test_a_message_is_taken_as_it_was_sent() -> None:
@@ -52,47 +60,65 @@ def test_a_message_is_taken_as_it_was_sent() -> None:
         sender.send("shares", values, 0)
     box = mailbox()
     for message in peer.messages:
-        box.receive(P, message)
+        box.receive(P, *message)
     np.testing.assert_array_equal(box.take("shares", 0)[P], values)
     assert told == [(A, "shares", 2)], "counted once, however often it is sent"
 
 
 @pytest.mark.parametrize(
-    ("header", "error", "words"),
+    ("kind", "step", "header", "error", "words"),
     [
-        (MessageHeader("other", 0, "float64", 2), NotAllowed, "no such message"),
-        (MessageHeader("", 0, "float64", 2), NotAllowed, "no such message"),
-        (MessageHeader("shares", 0, "float64", 3), InvalidMessage, "Wrong count of shares: expected 2, got 3"),
-        (MessageHeader("shares", 0, "uint8", 2), InvalidMessage, "Wrong numbers of shares: expected float64"),
-        (MessageHeader("shares", 0, "x\n" * 999, 2), InvalidMessage, "Wrong numbers of shares"),
-        (MessageHeader("shares", 2, "float64", 4), OutOfOrder, "Step 2 is out of order: this party is at step 0"),
-        (MessageHeader("shares", 3, "float64", 5), InvalidMessage, "from 0 to 2, got 3"),
-        (MessageHeader("shares", 2**32 - 1, "float64", 5), InvalidMessage, "from 0 to 2"),
-        (MessageHeader("key", 1, "uint8", 32), InvalidMessage, "sent once, got 1"),
-        (MessageHeader("key", 0, "uint8", 2**32 - 1), InvalidMessage, "Wrong count of key"),
+        ("other", 0, VectorHeader("", 2, 8, numbers="float64"), NotAllowed, "no such message"),
+        ("", 0, VectorHeader("", 2, 8, numbers="float64"), NotAllowed, "no such message"),
+        (
+            "shares",
+            0,
+            VectorHeader("", 3, 8, numbers="float64"),
+            InvalidMessage,
+            "Wrong count of shares: expected 2, got 3",
+        ),
+        (
+            "shares",
+            0,
+            VectorHeader("", 2, 1, numbers="uint8"),
+            InvalidMessage,
+            "Wrong numbers of shares: expected float64",
+        ),
+        ("shares", 0, VectorHeader("", 2, 8, numbers="x\n" * 999), InvalidMessage, "Wrong numbers of shares"),
+        (
+            "shares",
+            2,
+            VectorHeader("", 4, 8, numbers="float64"),
+            OutOfOrder,
+            "Step 2 is out of order: this party is at step 0",
+        ),
+        ("shares", 3, VectorHeader("", 5, 8, numbers="float64"), InvalidMessage, "from 0 to 2, got 3"),
+        ("shares", 2**32 - 1, VectorHeader("", 5, 8, numbers="float64"), InvalidMessage, "from 0 to 2"),
+        ("key", 1, VectorHeader("", 32, 1, numbers="uint8"), InvalidMessage, "sent once, got 1"),
+        ("key", 0, VectorHeader("", 2**32 - 1, 1, numbers="uint8"), InvalidMessage, "Wrong count of key"),
     ],
 )
 def test_what_was_not_declared_is_refused_by_its_header(
-    header: MessageHeader, error: type[FederationError], words: str
+    kind: str, step: int, header: VectorHeader, error: type[FederationError], words: str
 ) -> None:
     box = mailbox()
     with pytest.raises(error, match=words) as refused:
-        box.expects(P, header)
+        box.expects(P, kind, step, header)
     assert str(refused.value).isprintable()
     with pytest.raises(PeerVanished):
-        box.take(header.kind if header.kind in ("shares", "key") else "key", 0)
+        box.take(kind if kind in ("shares", "key") else "key", 0)
 
 
 @pytest.mark.parametrize("peer", [A, "passive-9", "coordinator", ""])
 def test_who_sends_no_such_message_is_refused(peer: str) -> None:
     with pytest.raises(NotAllowed):
-        mailbox().receive(peer, KEY)
+        mailbox().receive(peer, *KEY)
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "Expected 16 bytes of shares, got 0"),
+        (b"", "Expected 16 bytes of values, got 0"),
         (b"\0" * 15, "got 15"),
         (b"\0" * 17, "got 17"),
         (np.array([np.nan, 0]).tobytes(), "finite"),
@@ -102,32 +128,32 @@ def test_who_sends_no_such_message_is_refused(peer: str) -> None:
 def test_other_numbers_are_refused_and_change_nothing(data: bytes, words: str) -> None:
     box = mailbox()
     with pytest.raises(InvalidMessage, match=words):
-        box.receive(P, replace(shares(), data=data))
-    box.receive(P, shares())
+        box.receive(P, "shares", 0, replace(shares()[-1], data=data))
+    box.receive(P, *shares())
     assert box.take("shares", 0)[P].tolist() == [[1.0], [1.0]]
 
 
 def test_the_same_again_changes_nothing_and_another_is_refused() -> None:
     box = mailbox()
-    box.receive(P, shares())
-    box.receive(P, shares())
+    box.receive(P, *shares())
+    box.receive(P, *shares())
     with pytest.raises(OutOfOrder, match="Another shares of step 0 was received already"):
-        box.receive(P, shares(value=2.0))
+        box.receive(P, *shares(value=2.0))
     assert box.take("shares", 0)[P].tolist() == [[1.0], [1.0]]
 
 
 def test_a_peer_is_one_step_ahead_at_most_and_what_is_behind_is_forgotten() -> None:
     box = mailbox()
-    box.receive(P, KEY)
+    box.receive(P, *KEY)
     for step in range(2):
-        box.receive(P, shares(step))
+        box.receive(P, *shares(step))
     box.complete_step(0)
-    box.receive(P, shares(0))
-    box.receive(P, shares(2))
+    box.receive(P, *shares(0))
+    box.receive(P, *shares(2))
     box.complete_step(1)
     with pytest.raises(OutOfOrder, match="Step 0 is out of order: this party is at step 2"):
-        box.receive(P, shares(0))
-    box.receive(P, KEY)
+        box.receive(P, *shares(0))
+    box.receive(P, *KEY)
     assert box.take("key")[P].tolist() == list(range(32))
 
 
@@ -148,14 +174,25 @@ def test_another_message_of_this_party_is_never_sent() -> None:
 @pytest.mark.parametrize(("ends", "error"), [("end", OutOfOrder), ("suspend", Suspended)])
 def test_who_waits_or_sends_is_told_why_it_ended(ends: str, error: type[FederationError]) -> None:
     box = mailbox()
-    box.receive(P, shares())
+    box.receive(P, *shares())
     getattr(box, ends)("enough")
     for call in (
         lambda: box.take("shares", 0),
-        lambda: box.receive(P, KEY),
+        lambda: box.receive(P, *KEY),
         lambda: box.send("shares", np.ones((2, 1))),
     ):
         with pytest.raises(error, match="enough"):
+            call()
+
+
+def test_where_a_protocol_shows_no_keys_and_asks_nothing_both_are_refused() -> None:
+    box = mailbox()
+    for call in (
+        lambda: box.receive_key(P, PublicKeyShown("x", b"")),
+        lambda: box.expects_question(P, "shares", 0, shares()[-1].header),
+        lambda: box.answer(P, *shares()),
+    ):
+        with pytest.raises(NotAllowed, match=f"{P} has no"):
             call()
 
 

@@ -17,9 +17,9 @@ from services.common.identity import Identity, Role
 from services.common.state_folder import StateFolder, StateInMemory, StateNotKept
 from services.exchange.opening_ledger import LEDGER, OpeningLedger, opened_in
 from services.exchange.vectors import WireVector
+from services.in_process.direct_peers import DirectPeer
 from services.shared_weights.opening import kept_words
 from services.shared_weights.share_messages import Kind
-from studies.simulation.direct_peers import DirectPeer
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 
 
@@ -125,15 +125,15 @@ def test_a_session_that_is_broken_off_at_its_opening_counts_and_its_owner_is_tol
 ) -> None:
     """A peer that breaks off each buys no silence: who it was, that the count stands, and every way on is said."""
     with _one_column(tmp_path, guard="warn") as one:
-        honest = DirectPeer.send_values
+        honest = DirectPeer.send
 
-        def breaks_off(self: DirectPeer, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
-            if kind is Kind.OPENED and self._sender == "active":
+        def breaks_off(self: DirectPeer, session_id: str, kind: str, step: int, vector: WireVector) -> None:
+            if kind == Kind.OPENED and self._sender == "active":
                 raise OutOfOrder("passive breaks off.")
             honest(self, session_id, kind, step, vector)
 
         with monkeypatch.context() as patch:
-            patch.setattr(DirectPeer, "send_values", breaks_off)
+            patch.setattr(DirectPeer, "send", breaks_off)
             with pytest.raises(FederationError, match="breaks off"):
                 one.train()
         with pytest.raises(FederationError) as refused:

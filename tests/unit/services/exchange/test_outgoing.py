@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from protos.v1 import exchange_pb2_grpc
+from protos.v1 import messages_pb2_grpc
 from services.ciphers import cipher
 from services.ciphers.cipher import make_cipher
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, PeerRefused, PeerVanished
 from services.common.meters import StageTimer
 from services.common.wire import joined
+from services.exchange import servicer
+from services.exchange.message_link import MessageLink
 from services.exchange.outgoing import OutgoingVector
+from services.exchange.peer import Peer
 from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
-from services.protocol1 import servicer
-from services.protocol1.exchange import GradientExchange
-from services.protocol1.peer import Peer
-from services.protocol1.peer_link import PeerLink
+from services.protocol1.exchange import RESIDUALS, GradientExchange
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.connections import make_certificates, transport_of
 from tests.harness.exchanges import (
@@ -96,10 +96,10 @@ def test_parts_are_the_vector_that_the_header_announces(
     header, parts = pair.peer._cipher.encrypt(0, np.full((5, 1), 0.5))
     data = list(parts)
     assert len(data) == (1 if plan.cipher == "plain" else -(-header.count // 2))
-    pair.exchange.receive_residuals("passive", 0, outgoing_of(header, data).make())
+    pair.exchange.receive("passive", "residuals", 0, outgoing_of(header, data).make())
     sums = pair.exchange.masked_sums(0, "passive", np.ones((5, 3)), StageTimer())
     pair.peer.outgoing_residuals(0, np.zeros((5, 1))).make()
-    share = pair.exchange.gradient_share("passive", pair.peer.answer_sums("active", 0, sums))
+    share = pair.exchange.gradient_share("passive", pair.peer.answer("active", "sums", 0, sums))
     np.testing.assert_allclose(share, 5 * 0.5, atol=1e-8)
 
 
@@ -136,20 +136,20 @@ class Served:
     def __init__(self, stack: ExitStack, certificates: Path) -> None:
         self.pair = exchange_pair(TINY, rows=6)
         self.arrived = threading.Event()
-        served = servicer.GradientExchangeServicer(lambda _: self.pair.exchange)
+        served = servicer.MessagesServicer(lambda _: self.pair.exchange)
         self.server, port = transport_of(certificates, "active").serve(
             "127.0.0.1:0",
-            [lambda server: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(served, server)],
+            [lambda server: messages_pb2_grpc.add_MessagesServicer_to_server(served, server)],
             servicer.PERMISSIONS,
             [servicer.SERVICE_NAME],
         )
         stack.callback(lambda: self.server.stop(None).wait())
         channel = transport_of(certificates, "passive").dial(f"127.0.0.1:{port}", "active")
-        self.link = PeerLink("active", channel, HANGS)
+        self.link = MessageLink("active", channel, HANGS)
 
     @property
     def residuals(self) -> dict[int, WireVector]:
-        return self.pair.exchange._peers["passive"].residuals
+        return self.pair.exchange._peers["passive"].vectors[RESIDUALS]
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def served(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
 
             return joined(seen(), limit)
 
-        monkeypatch.setattr("services.protocol1.servicer.joined", watched)
+        monkeypatch.setattr("services.exchange.servicer.joined", watched)
         yield made
 
 
@@ -174,15 +174,15 @@ def test_the_first_part_arrives_while_the_next_is_not_yet_made(served: Served) -
     # It is the arrival that lets the second half be made.
     growing = outgoing_of(vector.header, slowly(vector, served.arrived))
     with in_thread() as threads:
-        sending = threads.submit(served.link.send_residuals, SESSION, 0, growing)
+        sending = threads.submit(served.link.send, SESSION, RESIDUALS, 0, growing)
         growing.make()
         sending.result(HANGS)
     assert served.residuals == {0: vector}
     # Twice is once, and others in its place are refused.
-    served.link.send_residuals(SESSION, 0, growing)
+    served.link.send(SESSION, "residuals", 0, growing)
     assert served.residuals == {0: vector}
     with pytest.raises(PeerRefused, match="Different residuals of step 0"):
-        served.link.send_residuals(SESSION, 0, served.pair.peer_residuals(0))
+        served.link.send(SESSION, "residuals", 0, served.pair.peer_residuals(0))
     assert served.residuals == {0: vector}
 
 
@@ -190,13 +190,13 @@ def test_a_vector_that_breaks_off_is_refused_and_the_right_one_may_follow(served
     vector = served.pair.peer_residuals(0)
     growing = outgoing_of(vector.header, slowly(vector, served.arrived, fails=True))
     with in_thread() as threads:
-        sending = threads.submit(served.link.send_residuals, SESSION, 0, growing)
+        sending = threads.submit(served.link.send, SESSION, RESIDUALS, 0, growing)
         with pytest.raises(OverflowError):
             growing.make()
         with pytest.raises(PeerRefused, match=f"Expected {len(vector.data)} bytes of values"):
             sending.result(HANGS)
     assert served.residuals == {}
-    served.link.send_residuals(SESSION, 0, vector)
+    served.link.send(SESSION, "residuals", 0, vector)
     assert served.residuals == {0: vector}
 
 
@@ -204,7 +204,7 @@ def test_a_peer_that_dies_while_parts_are_sent_is_named_and_nobody_hangs(served:
     vector, may_go_on = served.pair.peer_residuals(0), threading.Event()
     growing = outgoing_of(vector.header, slowly(vector, may_go_on))
     with in_thread() as threads:
-        sending = threads.submit(served.link.send_residuals, SESSION, 0, growing)
+        sending = threads.submit(served.link.send, SESSION, RESIDUALS, 0, growing)
         making = threads.submit(growing.make)
         assert served.arrived.wait(HANGS)
         served.server.stop(None).wait()
@@ -222,19 +222,16 @@ class Late:
     """Holds back the residuals of one party until another's have been answered."""
 
     def __init__(self, sender: str, peer: Peer, answered: threading.Event) -> None:
-        self.send_public_key = peer.send_public_key
+        self.show_key = peer.show_key
         self._sender, self._peer, self._answered = sender, peer, answered
 
-    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+    def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
         if self._sender == "passive-1" and step == 0:
             assert self._answered.wait(HANGS)
-        self._peer.send_residuals(session_id, step, vector)
+        self._peer.send(session_id, kind, step, vector)
 
-    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._peer.send_hidden(session_id, step, vector)
-
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        answer = self._peer.decrypt(session_id, step, vector)
+    def ask(self, session_id: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = self._peer.ask(session_id, kind, step, vector)
         if self._sender == "active":
             # Of passive-2, as passive-1's residuals are held back until now.
             self._answered.set()
@@ -265,8 +262,8 @@ def test_peers_come_as_they_arrive_and_all_who_do_not_are_named() -> None:
     }
     own = exchanges.pop("active")
     for name, exchange in exchanges.items():
-        own.receive_public_key(name, exchange.public_key)
-    own.receive_residuals("passive-2", 0, encrypted(exchanges["passive-2"], 0, np.zeros((8, 1))))
+        own.receive_key(name, exchange.public_key)
+    own.receive("passive-2", "residuals", 0, encrypted(exchanges["passive-2"], 0, np.zeros((8, 1))))
     arrivals = own.arrivals(0)
     assert next(arrivals) == "passive-2"
     with pytest.raises(PeerVanished, match="passive-1, passive-3's residuals of step 0"):

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from protos.v1 import active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2
+from protos.v1 import active_pb2, coordinator_pb2, messages_pb2, passive_pb2
 from services.common.errors import HoldsTooMuch
 from services.common.identity import Caller, Identity, Role
 from services.network.admission import Admission, CallCut, HeldCall
@@ -153,7 +153,7 @@ def test_nobody_is_cut_off_while_this_party_works_for_it(hall: Hall) -> None:
 
 METHODS = [
     f"/{service.full_name}/{method.name}"
-    for module in (active_pb2, coordinator_pb2, exchange_pb2, passive_pb2, shared_weights_pb2)
+    for module in (active_pb2, coordinator_pb2, messages_pb2, passive_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 ]

@@ -19,19 +19,19 @@ from protos.v1 import (
     active_pb2_grpc,
     common_pb2,
     coordinator_pb2_grpc,
-    exchange_pb2,
-    exchange_pb2_grpc,
+    messages_pb2,
+    messages_pb2_grpc,
     passive_pb2,
     passive_pb2_grpc,
 )
 from services.active.servicer import PERMISSIONS as ACTIVE_PERMISSIONS
 from services.coordinator.servicer import PERMISSIONS as COORDINATOR_PERMISSIONS
+from services.exchange.servicer import PERMISSIONS as EXCHANGE_PERMISSIONS
 from services.network import admission, call_limits, occupancy
 from services.network.callers import INSTANCE_KEY
 from services.network.transport import Permissions, is_serving
 from services.network.versions import WIRE_KEY, WIRE_VERSION
 from services.passive.servicer import PERMISSIONS as PASSIVE_PERMISSIONS
-from services.protocol1.servicer import PERMISSIONS as EXCHANGE_PERMISSIONS
 from tests.harness.connections import NAMELESS, make_certificates, raw_channel, transport_of
 from tests.harness.hostile import code_of
 from tests.harness.processes import refused
@@ -60,7 +60,7 @@ def said(instance: str) -> list[tuple[str, str]]:
 class House(  # type: ignore[misc]  # two services have a call of one name
     active_pb2_grpc.ActiveServicer,
     coordinator_pb2_grpc.CoordinatorServicer,
-    exchange_pb2_grpc.GradientExchangeServicer,
+    messages_pb2_grpc.MessagesServicer,
     passive_pb2_grpc.PassiveServicer,
 ):
     """Every service of a federation in one process, with nothing behind it."""
@@ -82,16 +82,16 @@ class House(  # type: ignore[misc]  # two services have a call of one name
         self.all_joined.wait(SECONDS)
         return common_pb2.Agreement()
 
-    def SendPublicKey(self, request: exchange_pb2.PublicKeyMessage, context: Any) -> common_pb2.Acknowledgement:
+    def SendPublicKey(self, request: messages_pb2.KeyMessage, context: Any) -> common_pb2.Acknowledgement:
         return common_pb2.Acknowledgement()
 
-    def SendResiduals(self, request_iterator: Iterator[Any], context: Any) -> common_pb2.Acknowledgement:
+    def Send(self, request_iterator: Iterator[Any], context: Any) -> common_pb2.Acknowledgement:
         assert sum(1 for _ in request_iterator) >= 0
         return common_pb2.Acknowledgement()
 
-    def Decrypt(self, request_iterator: Iterator[Any], context: Any) -> Iterator[exchange_pb2.DecryptedVectorPart]:
+    def Ask(self, request_iterator: Iterator[Any], context: Any) -> Iterator[messages_pb2.AnswerPart]:
         for _ in request_iterator:
-            yield exchange_pb2.DecryptedVectorPart()
+            yield messages_pb2.AnswerPart()
 
     def SetUpAlignment(self, request: Any, context: Any) -> Iterator[passive_pb2.AlignmentPart]:
         try:
@@ -104,12 +104,12 @@ class House(  # type: ignore[misc]  # two services have a call of one name
         for _ in request_iterator:
             yield passive_pb2.AlignmentPart()
 
-    FixOrder = SendResiduals
+    FixOrder = Send
 
     def add_to(self, server: grpc.Server) -> None:
         active_pb2_grpc.add_ActiveServicer_to_server(self, server)
         coordinator_pb2_grpc.add_CoordinatorServicer_to_server(self, server)
-        exchange_pb2_grpc.add_GradientExchangeServicer_to_server(self, server)
+        messages_pb2_grpc.add_MessagesServicer_to_server(self, server)
         passive_pb2_grpc.add_PassiveServicer_to_server(self, server)
 
 
@@ -158,8 +158,8 @@ class Server:
         return [self.hold("passive", method, instance=secrets.token_hex(8)) for _ in range(MANY)]
 
     def send_key(self, caller: str, instance: str = "") -> None:
-        stub = exchange_pb2_grpc.GradientExchangeStub(self.channel(caller))
-        stub.SendPublicKey(exchange_pb2.PublicKeyMessage(), timeout=SECONDS / 2, metadata=said(instance))
+        stub = messages_pb2_grpc.MessagesStub(self.channel(caller))
+        stub.ShowKey(messages_pb2.KeyMessage(), timeout=SECONDS / 2, metadata=said(instance))
 
     def send_nothing(self, method: str, instance: str) -> None:
         """A whole request of no message from one process of the passive party."""
@@ -212,9 +212,9 @@ IDLE = [
     ("active", PASSIVE + "Align", None),
     ("active", PASSIVE + "FixOrder", None),
     ("active", PASSIVE + "SetUpAlignment", b""),
-    ("active", EXCHANGE + "SendResiduals", None),
-    ("active", EXCHANGE + "Decrypt", None),
-    ("active", EXCHANGE + "SendPublicKey", None),
+    ("active", EXCHANGE + "Send", None),
+    ("active", EXCHANGE + "Ask", None),
+    ("active", EXCHANGE + "ShowKey", None),
     ("active", COORDINATOR + "JoinSession", JOIN),
     ("active", COORDINATOR + "SubmitPartialScores", None),
     (NAMELESS, ACTIVE + "Predict", None),
@@ -271,7 +271,7 @@ def test_a_full_house_refuses_at_once_and_says_why(server: Server) -> None:
         ("operator", ACTIVE + "Predict", None),
         ("operator", ACTIVE + "Predict", b""),
         ("operator", ACTIVE + "PredictOne", None),
-        ("passive", EXCHANGE + "SendResiduals", b""),
+        ("passive", EXCHANGE + "Send", b""),
         ("operator", REFLECTION, None),
         ("passive", "/grpc.health.v1.Health/Check", None),
     ],
@@ -324,7 +324,7 @@ def test_a_stream_that_trickles_must_end_some_day(
         while not stopped.wait(0.05):
             yield b""
 
-    call = server.channel("passive").stream_unary(EXCHANGE + "SendResiduals")
+    call = server.channel("passive").stream_unary(EXCHANGE + "Send")
     status, words = status_of_call(lambda: call(trickle(), timeout=SECONDS))
     assert (status, words[:40]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "The request wasn't complete after 1 s: t")
 
@@ -332,7 +332,7 @@ def test_a_stream_that_trickles_must_end_some_day(
 @pytest.mark.parametrize(
     ("caller", "method", "status"),
     [
-        ("operator", EXCHANGE + "SendResiduals", grpc.StatusCode.PERMISSION_DENIED),
+        ("operator", EXCHANGE + "Send", grpc.StatusCode.PERMISSION_DENIED),
         ("passive", ACTIVE + "PredictOne", grpc.StatusCode.PERMISSION_DENIED),
         (NAMELESS, PASSIVE + "FixOrder", grpc.StatusCode.UNAUTHENTICATED),
     ],
@@ -348,7 +348,7 @@ def test_who_may_not_call_is_refused_before_it_has_sent_anything(
 HONEST, THIEF = "aa", "bb"
 
 
-@pytest.mark.parametrize("method", ["SendResiduals", "Decrypt"])
+@pytest.mark.parametrize("method", ["Send", "Ask"])
 def test_other_processes_of_a_party_take_no_place_of_the_one_that_acts(
     server: Server, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -391,7 +391,7 @@ def test_who_checks_too_often_is_heard_and_keeps_its_place(server: Server, monke
         return False
 
     assert soon(is_refused)
-    thief = server.hold("passive", EXCHANGE + "SendPublicKey", b"", THIEF)
+    thief = server.hold("passive", EXCHANGE + "ShowKey", b"", THIEF)
     assert soon(lambda: is_refused() and thief.done())
     assert thief.code() is grpc.StatusCode.PERMISSION_DENIED
     assert not any(call.done() for call in held)
@@ -410,9 +410,9 @@ UNREADABLE = [b"\x0a\xff\xff\xff\xff\x0f", b"\xff" * 30, b"\x0a\x02\xff\xfe"]
         (ACTIVE + "PredictOne", "PredictOneRequest"),
         (ACTIVE + "Train", "TrainRequest"),
         (ACTIVE + "Predict", "PredictRequest"),
-        (EXCHANGE + "SendPublicKey", "PublicKeyMessage"),
-        (EXCHANGE + "SendResiduals", "CipherVectorPart"),
-        (EXCHANGE + "Decrypt", "CipherVectorPart"),
+        (EXCHANGE + "ShowKey", "PublicKeyMessage"),
+        (EXCHANGE + "Send", "CipherVectorPart"),
+        (EXCHANGE + "Ask", "CipherVectorPart"),
         ("/grpc.health.v1.Health/Check", "HealthCheckRequest"),
         (REFLECTION, "ServerReflectionRequest"),
     ],
@@ -432,7 +432,7 @@ def test_bytes_that_are_no_message_are_an_invalid_argument(
     ("caller", "status"),
     [("operator", grpc.StatusCode.PERMISSION_DENIED), (NAMELESS, grpc.StatusCode.UNAUTHENTICATED)],
 )
-@pytest.mark.parametrize("method", ["SendPublicKey", "SendResiduals", "Decrypt"])
+@pytest.mark.parametrize("method", ["ShowKey", "Send", "Ask"])
 def test_bytes_of_a_caller_without_the_role_are_not_read(
     server: Server, caplog: pytest.LogCaptureFixture, caller: str, status: grpc.StatusCode, method: str
 ) -> None:
@@ -444,7 +444,7 @@ def test_bytes_of_a_caller_without_the_role_are_not_read(
 def test_nobody_can_fill_the_log(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     channel = server.channel("passive")
-    methods = [EXCHANGE + "SendPublicKey", EXCHANGE + "SendResiduals", ACTIVE + "Predict"]
+    methods = [EXCHANGE + "ShowKey", EXCHANGE + "Send", ACTIVE + "Predict"]
 
     def storm(number: int) -> grpc.StatusCode:
         call = channel.stream_stream(methods[number % len(methods)])
@@ -458,7 +458,7 @@ def test_nobody_can_fill_the_log(server: Server, caplog: pytest.LogCaptureFixtur
 
 
 def test_a_call_without_its_message_is_an_invalid_argument(server: Server) -> None:
-    call = server.channel("passive").stream_stream(EXCHANGE + "SendPublicKey")
+    call = server.channel("passive").stream_stream(EXCHANGE + "ShowKey")
     status, words = status_of_call(lambda: [*call(iter([]), timeout=SECONDS)])
     assert (status, words) == (grpc.StatusCode.INVALID_ARGUMENT, "The call came without its message.")
 
@@ -467,7 +467,7 @@ def test_a_call_without_its_message_is_an_invalid_argument(server: Server) -> No
 def test_a_message_is_4_mib_at_most_unpacked(
     server: Server, compression: grpc.Compression | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    call = server.channel("passive").stream_unary(EXCHANGE + "SendPublicKey")
+    call = server.channel("passive").stream_unary(EXCHANGE + "ShowKey")
     status, _ = status_of_call(lambda: call(iter([bytes(32 << 20)]), timeout=SECONDS, compression=compression))
     assert status is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "Traceback" not in caplog.text

@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 
-from protos.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
+from protos.v1 import messages_pb2, messages_pb2_grpc
 from services.ciphers.cipher import make_cipher
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.certificates import create_federation_certificates
@@ -22,14 +22,14 @@ from services.common.errors import OutOfOrder
 from services.common.identity import Identity, role_of
 from services.common.meters import TrafficMeter
 from services.common.wire import PART_BYTES
+from services.exchange import servicer as exchange_servicer
+from services.exchange.message_link import MessageLink, parts_of_message
+from services.exchange.peer import Peer
 from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
 from services.network import gate, statuses
 from services.party.party_training import PartyTraining
 from services.party.training_means import TrainingMeans
-from services.protocol1 import servicer as exchange_servicer
-from services.protocol1.exchange import GradientExchange
-from services.protocol1.peer import Peer
-from services.protocol1.peer_link import PeerLink, vector_parts
+from services.protocol1.exchange import RESIDUALS, SUMS, GradientExchange
 from tests.harness.connections import NAMELESS, issue_nameless, raw_channel, transport_of
 from tests.harness.exchanges import (
     SESSION,
@@ -60,10 +60,10 @@ def serve_exchange(
     stack: ExitStack, certificates: Path, name: str, exchange_of: Callable[[str], GradientExchange]
 ) -> str:
     """Serve one party's exchange until the stack closes; returns its address."""
-    servicer = exchange_servicer.GradientExchangeServicer(exchange_of)
+    servicer = exchange_servicer.MessagesServicer(exchange_of)
     server, port = transport_of(certificates, name).serve(
         "127.0.0.1:0",
-        [lambda added: exchange_pb2_grpc.add_GradientExchangeServicer_to_server(servicer, added)],
+        [lambda added: messages_pb2_grpc.add_MessagesServicer_to_server(servicer, added)],
         exchange_servicer.PERMISSIONS,
         [exchange_servicer.SERVICE_NAME],
     )
@@ -80,10 +80,8 @@ class Live:
     address: str
     certificates: Path
 
-    def stub(self, caller: str = "passive") -> exchange_pb2_grpc.GradientExchangeStub:
-        return exchange_pb2_grpc.GradientExchangeStub(
-            transport_of(self.certificates, caller).dial(self.address, "active")
-        )
+    def stub(self, caller: str = "passive") -> messages_pb2_grpc.MessagesStub:
+        return messages_pb2_grpc.MessagesStub(transport_of(self.certificates, caller).dial(self.address, "active"))
 
 
 @pytest.fixture
@@ -100,12 +98,12 @@ def live(certificates: Path) -> Iterator[Live]:
         yield Live(pair, question, serve_exchange(stack, certificates, "active", exchange_of), certificates)
 
 
-def ask(stub: exchange_pb2_grpc.GradientExchangeStub, parts: list[common_pb2.CipherVectorPart]) -> bytes:
-    return b"".join(part.data for part in stub.Decrypt(iter(parts), timeout=10))
+def ask(stub: messages_pb2_grpc.MessagesStub, parts: list[messages_pb2.MessagePart]) -> bytes:
+    return b"".join(part.data for part in stub.Ask(iter(parts), timeout=10))
 
 
-def parts_of_question(live: Live, **changes: object) -> list[common_pb2.CipherVectorPart]:
-    return list(vector_parts(SESSION, 0, replace(live.question, **changes)))  # type: ignore[arg-type]
+def parts_of_question(live: Live, **changes: object) -> list[messages_pb2.MessagePart]:
+    return list(parts_of_message(SESSION, SUMS, 0, replace(live.question, **changes)))  # type: ignore[arg-type]
 
 
 def first_value(live: Live, value: int) -> bytes:
@@ -113,7 +111,7 @@ def first_value(live: Live, value: int) -> bytes:
     return value.to_bytes(width, "big") + live.question.data[width:]
 
 
-MALFORMED: dict[str, Callable[[Live], list[common_pb2.CipherVectorPart]]] = {
+MALFORMED: dict[str, Callable[[Live], list[messages_pb2.MessagePart]]] = {
     "nothing at all": lambda live: [],
     "no header": lambda live: parts_of_question(live)[1:],
     "header after data": lambda live: parts_of_question(live)[::-1],
@@ -131,7 +129,7 @@ MALFORMED: dict[str, Callable[[Live], list[common_pb2.CipherVectorPart]]] = {
     "a multiple of n": lambda live: parts_of_question(
         live, data=first_value(live, 3 * modulus_of(live.pair.exchange.public_key))
     ),
-    "step beyond the session": lambda live: list(vector_parts(SESSION, 2**32 - 1, live.question)),
+    "step beyond the session": lambda live: list(parts_of_message(SESSION, SUMS, 2**32 - 1, live.question)),
 }
 
 
@@ -152,8 +150,11 @@ def test_a_malformed_question_is_an_invalid_argument_and_the_right_one_is_still_
 @pytest.mark.parametrize("name", sorted(set(MALFORMED) - {"a multiple of n"}))
 def test_malformed_residuals_are_refused_alike(live: Live, name: str) -> None:
     parts = MALFORMED[name](live)
+    for part in parts:
+        if part.WhichOneof("part") == "header":
+            part.header.kind = RESIDUALS
     with pytest.raises(grpc.RpcError) as error:
-        live.stub().SendResiduals(iter(parts), timeout=10)
+        live.stub().Send(iter(parts), timeout=10)
     assert refused(error)[0] is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -164,7 +165,7 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
     reading, logged, released = threading.Event(), threading.Event(), threading.Event()
     read_values, abort_with = exchange_servicer.read_values, statuses.abort_with
 
-    def observed_read(header: VectorHeader, parts: Iterator[common_pb2.CipherVectorPart]) -> object:
+    def observed_read(header: VectorHeader, parts: Iterator[messages_pb2.MessagePart]) -> object:
         reading.set()
         return read_values(header, parts)
 
@@ -174,13 +175,13 @@ def test_a_caller_who_hangs_up_in_mid_stream_leaves_no_traceback(
         finally:
             logged.set()
 
-    def hanging() -> Iterator[common_pb2.CipherVectorPart]:
-        yield next(vector_parts(SESSION, 0, live.pair.peer_residuals(0)))
+    def hanging() -> Iterator[messages_pb2.MessagePart]:
+        yield next(parts_of_message(SESSION, "residuals", 0, live.pair.peer_residuals(0)))
         released.wait(10)
 
     monkeypatch.setattr(exchange_servicer, "read_values", observed_read)
     monkeypatch.setattr(gate, "abort_with", observed_abort)
-    call = live.stub().SendResiduals.future(hanging(), timeout=10)
+    call = live.stub().Send.future(hanging(), timeout=10)
     assert reading.wait(5)
     call.cancel()
     logged.wait(2)
@@ -209,10 +210,10 @@ def test_who_is_no_party_of_the_session_gets_nothing_decrypted(
 
 def test_an_unknown_session_is_a_failed_precondition(live: Live) -> None:
     with pytest.raises(grpc.RpcError) as error:
-        ask(live.stub(), list(vector_parts("another", 0, live.question)))
+        ask(live.stub(), list(parts_of_message("another", SUMS, 0, live.question)))
     assert refused(error)[0] is grpc.StatusCode.FAILED_PRECONDITION
     with pytest.raises(grpc.RpcError) as error:
-        live.stub().SendPublicKey(exchange_pb2.PublicKeyMessage(session_id="another"), timeout=10)
+        live.stub().ShowKey(messages_pb2.KeyMessage(session_id="another"), timeout=10)
     assert refused(error)[0] is grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -221,7 +222,7 @@ def test_a_second_different_question_is_a_failed_precondition(live: Live) -> Non
     answer = ask(stub, parts_of_question(live))
     other = live.pair.peer_sums(live.pair.exchange.outgoing_residuals(0, np.ones((6, 1))).make())
     with pytest.raises(grpc.RpcError) as error:
-        ask(stub, list(vector_parts(SESSION, 0, other)))
+        ask(stub, list(parts_of_message(SESSION, SUMS, 0, other)))
     assert refused(error)[0] is grpc.StatusCode.FAILED_PRECONDITION
     assert ask(stub, parts_of_question(live)) == answer
 
@@ -234,9 +235,9 @@ def test_an_error_that_is_not_ours_reaches_the_caller_without_its_text(
 
     with ExitStack() as stack:
         address = serve_exchange(stack, certificates, "active", broken)
-        stub = exchange_pb2_grpc.GradientExchangeStub(transport_of(certificates, "passive").dial(address, "active"))
+        stub = messages_pb2_grpc.MessagesStub(transport_of(certificates, "passive").dial(address, "active"))
         with pytest.raises(grpc.RpcError) as error:
-            stub.SendPublicKey(exchange_pb2.PublicKeyMessage(), timeout=10)
+            stub.ShowKey(messages_pb2.KeyMessage(), timeout=10)
     status, words = refused(error)
     assert status is grpc.StatusCode.INTERNAL
     assert "RuntimeError" in words
@@ -248,7 +249,7 @@ def test_a_certificate_without_an_identity_of_this_federation_is_unauthenticated
     for name in ("ca.crt", "ca.key"):
         shutil.copy(live.certificates / name, tmp_path)
     issue_nameless(tmp_path)
-    stub = exchange_pb2_grpc.GradientExchangeStub(raw_channel(tmp_path, NAMELESS, live.address, "active"))
+    stub = messages_pb2_grpc.MessagesStub(raw_channel(tmp_path, NAMELESS, live.address, "active"))
     with pytest.raises(grpc.RpcError) as error:
         ask(stub, parts_of_question(live))
     assert refused(error)[0] is grpc.StatusCode.UNAUTHENTICATED
@@ -258,7 +259,7 @@ def test_a_server_with_another_partys_certificate_is_refused_by_the_client(certi
     """The server at this address is `active`, whoever the caller believes to be there."""
     channel = transport_of(certificates, "active").dial(live.address, "passive")
     with pytest.raises(grpc.RpcError) as error:
-        ask(exchange_pb2_grpc.GradientExchangeStub(channel), parts_of_question(live))
+        ask(messages_pb2_grpc.MessagesStub(channel), parts_of_question(live))
     assert refused(error)[0] in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
@@ -273,7 +274,8 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
     trainings: dict[str, PartyTraining] = {}
 
     def exchange_of(name: str, session_id: str) -> GradientExchange:
-        return trainings[name].exchange_as(GradientExchange)
+        exchange: GradientExchange = trainings[name].exchange
+        return exchange
 
     with ExitStack() as stack:
         addresses = {
@@ -281,7 +283,7 @@ def _train_over_the_wire(certificates: Path, rows: int, columns: int, plan: Trai
         }
         for number, (name, other) in enumerate((("active", "passive"), ("passive", "active"))):
             channel = transport_of(certificates, name).dial(addresses[other], other)
-            peers: dict[str, Peer] = {other: PeerLink(other, channel, 60)}
+            peers: dict[str, Peer] = {other: MessageLink(other, channel, 60)}
             trainings[name] = PartyTraining(
                 problem.agreement(plan),
                 name,
@@ -317,7 +319,7 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         GradientExchange(make_cipher(agreement, name), [other], steps=1, rows_of_step=lambda _: 4096, timeout=60)
         for name, other in (("active", "passive"), ("passive", "active"))
     )
-    mine.receive_public_key("passive", theirs.public_key)
+    mine.receive_key("passive", theirs.public_key)
     few = encrypted(theirs, 0, np.zeros((4, 3)))
     many = replace(few, count=3 * 4096, data=few.data * 1024)
     assert len(many.data) == 6 << 20 > 4 << 20 > PART_BYTES
@@ -325,10 +327,10 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         address = serve_exchange(stack, certificates, "active", lambda _: mine)
         meter = TrafficMeter()
         metered = replace(transport_of(certificates, "passive"), meter=meter)
-        link = PeerLink("active", metered.dial(address, "active"), 60)
-        link.send_residuals(SESSION, 0, many)
-        assert mine._peers["passive"].residuals[0] == many
-        assert meter.snapshot()["SendResiduals: CipherVectorPart"] > 6 << 20
+        link = MessageLink("active", metered.dial(address, "active"), 60)
+        link.send(SESSION, "residuals", 0, many)
+        assert mine._peers["passive"].vectors[RESIDUALS][0] == many
+        assert meter.snapshot()["Send: MessagePart"] > 6 << 20
 
 
 def test_an_answer_of_12288_residues_at_2048_bits_comes_back_whole(certificates: Path) -> None:
@@ -336,15 +338,15 @@ def test_an_answer_of_12288_residues_at_2048_bits_comes_back_whole(certificates:
     given = DecryptedVector(3 * 4096, 256, np.random.default_rng(0).bytes(3 << 20))
 
     class Answering(GradientExchange):
-        def expects_sums(self, peer: str, step: int, header: VectorHeader) -> None:
+        def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
             """Whatever is asked."""
 
-        def answer_sums(self, peer: str, step: int, vector: WireVector) -> DecryptedVector:
+        def answer(self, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
             return given
 
     pair = exchange_pair(TINY)
     exchange = Answering(pair.exchange._cipher, ["passive"], steps=1, rows_of_step=lambda _: 4, timeout=5)
     with ExitStack() as stack:
         address = serve_exchange(stack, certificates, "active", lambda _: exchange)
-        link = PeerLink("active", transport_of(certificates, "passive").dial(address, "active"), 60)
-        assert link.decrypt(SESSION, 0, WireVector("key", given.count, 512, 0, bytes(6 << 20))) == given
+        link = MessageLink("active", transport_of(certificates, "passive").dial(address, "active"), 60)
+        assert link.ask(SESSION, SUMS, 0, WireVector("key", given.count, 512, 0, bytes(6 << 20))) == given

@@ -15,8 +15,9 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, OutOfOrder
 from services.common.run_records import DeliveredScores
 from services.exchange.outgoing import OutgoingVector
+from services.exchange.peer import Peer
+from services.exchange.vectors import WireVector
 from services.party.party_training import predictions_of
-from services.protocol1.peer import Peer
 from tests.harness.defended import (
     INSTALLED,
     PLAIN,
@@ -127,13 +128,12 @@ def test_the_same_noise_goes_to_every_peer_and_fresh_noise_into_every_step(ciphe
 
     class Watching:
         def __init__(self, sender: str, peer: Peer) -> None:
-            self.send_public_key, self.decrypt = peer.send_public_key, peer.decrypt
-            self.send_hidden = peer.send_hidden
+            self.show_key, self.ask = peer.show_key, peer.ask
             self._sender, self._peer = sender, peer
 
-        def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
             sent.setdefault((self._sender, step), set()).add(vector.whole().data)
-            self._peer.send_residuals(session_id, step, vector)
+            self._peer.send(session_id, kind, step, vector)
 
     problem, plan = random_problem(parties=3), replace(SMALL_PLAN, cipher=cipher, epochs=1)
     defences = {"active": with_defences(load("dp_noise", sigma=0.5))}
@@ -218,13 +218,12 @@ def test_noise_beyond_the_fixed_point_is_noticed_before_anything_is_encrypted(wh
 
     class Watching:
         def __init__(self, sender: str, peer: Peer) -> None:
-            self.send_public_key, self.decrypt = peer.send_public_key, peer.decrypt
-            self.send_hidden = peer.send_hidden
+            self.show_key, self.ask = peer.show_key, peer.ask
             self._sender, self._peer = sender, peer
 
-        def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
+        def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
             sent.append(self._sender)
-            self._peer.send_residuals(session_id, step, vector)
+            self._peer.send(session_id, kind, step, vector)
 
     @dataclass(frozen=True)
     class Huge(Wave):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from services.ciphers.cipher import PaillierCipher
+from services.exchange.peer import Peer
 from services.exchange.vectors import DecryptedVector, WireVector
-from services.protocol1.exchange import GradientExchange
-from services.protocol1.peer import Peer
 from tests.harness.exchanges import SMALL_PLAN, random_problem, run_together, train_encrypted, wired
 from vfl.crypto.engine import Engine
 from vfl.crypto.pool import Pool, PooledEngine
@@ -22,12 +21,11 @@ class Slow:
     """Answers when the asking party has made something ahead."""
 
     def __init__(self, peer: Peer, may_answer: threading.Event) -> None:
-        self.send_public_key, self.send_residuals = peer.send_public_key, peer.send_residuals
-        self.send_hidden = peer.send_hidden
+        self.show_key, self.send = peer.show_key, peer.send
         self._peer, self._may_answer = peer, may_answer
 
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        answer = self._peer.decrypt(session_id, step, vector)
+    def ask(self, session_id: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = self._peer.ask(session_id, kind, step, vector)
         assert self._may_answer.wait(HANGS)
         return answer
 
@@ -54,7 +52,7 @@ def test_weights_are_the_same_with_and_without_and_a_session_leaves_nothing(monk
             found = run_together(trainings, 1)
             for training in trainings.values():
                 training.keep_epoch(0)
-                cipher = training.exchange_as(GradientExchange)._cipher
+                cipher = training.exchange._cipher
                 assert isinstance(cipher, PaillierCipher)
                 assert isinstance(cipher._engine, PooledEngine)
                 assert all(len(pool) == 0 for pool in cipher._engine._pools.values())

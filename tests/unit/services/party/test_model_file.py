@@ -16,7 +16,6 @@ from services.party.model_file import KeptModel, TableChanged, packed, summary_o
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from services.party.served_models import ServedModels
-from services.protocol1.exchange import GradientExchange
 from tests.harness.defended import INSTALLED, Turn, party_training
 from tests.harness.parties import (
     ACTIVE,
@@ -161,8 +160,8 @@ def test_nothing_of_protocol_1_is_in_the_state(tmp_path: Path) -> None:
         assert session is not None
         for joined in (home.active._trained, session.joined):
             assert joined is not None
-            exchange = joined.training.exchange_as(GradientExchange)
-            key = exchange._cipher._messages.private_key  # type: ignore[attr-defined]
+            exchange = joined.training.exchange
+            key = exchange._cipher._messages.private_key
             secrets += [int(key.p), int(key.q)]
         content = b"".join(file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file())
     assert len(content) > 5000

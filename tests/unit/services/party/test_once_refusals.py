@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from services.common.errors import FederationError, OutOfOrder
+from services.in_process.wired_trainings import ignore_step
 from services.party.resumption import Place, Resumption, resumptions
 from services.party.training_log import STEPS
-from studies.simulation.wired_trainings import ignore_step
 from tests.harness.interruptions import interrupted, train_through
 from tests.harness.once import ActivePeer
 from tests.harness.parties import ACTIVE

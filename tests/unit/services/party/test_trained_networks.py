@@ -9,13 +9,14 @@ import pytest
 
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.peer import Peer
 from services.exchange.vectors import PublicKeyShown, WireVector
+from services.in_process.wired_trainings import ignore_step
 from services.party.party_model import rows_of_plan
 from services.party.party_training import PartyTraining
-from services.protocol1.exchange import GradientExchange
+from services.protocol1.exchange import HIDDEN, GradientExchange
 from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
-from services.protocol1.peer import Peer
-from studies.simulation.wired_trainings import ignore_step
 from tests.harness.exchanges import Problem, largest_difference, random_problem, run_together, wired
 from vfl.arrays import FloatArray
 from vfl.learning import VerticalData
@@ -69,14 +70,15 @@ class Overheard:
 
     def __init__(self, sender: str, peer: Peer, heard: dict[tuple[str, int], WireVector]) -> None:
         self._sender, self._peer, self._heard = sender, peer, heard
-        self.send_residuals, self.decrypt = peer.send_residuals, peer.decrypt
+        self.ask = peer.ask
 
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._peer.send_public_key(session_id, key)
+    def show_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._peer.show_key(session_id, key)
 
-    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._heard[self._sender, step] = vector
-        self._peer.send_hidden(session_id, step, vector)
+    def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
+        if kind == HIDDEN:
+            self._heard[self._sender, step] = vector.whole()
+        self._peer.send(session_id, kind, step, vector)
 
 
 def test_of_several_passive_parties_the_label_party_sees_the_sum_only() -> None:
@@ -111,15 +113,16 @@ def products(rows: int = 7, units: int = 4, value: float = 0.5) -> WireVector:
 
 
 def exchange_of(training: PartyTraining) -> GradientExchange:
-    return training.exchange_as(GradientExchange)
+    exchange: GradientExchange = training.exchange
+    return exchange
 
 
 def test_forwarded_products_come_once_a_step_in_the_agreed_shape_and_from_who_forwards() -> None:
     with wired(random_problem(), PLAN) as trainings:
         label_party, passive = exchange_of(trainings["active"]), exchange_of(trainings["passive"])
         for _ in range(2):
-            label_party.receive_hidden("passive", 0, products())
-        label_party.receive_hidden("passive", 1, products())
+            label_party.receive("passive", "products", 0, products())
+        label_party.receive("passive", "products", 1, products())
         refused: list[tuple[int, WireVector, type[FederationError], str]] = [
             (0, products(value=0.25), OutOfOrder, "Different products of step 0 were received already"),
             (2, products(), OutOfOrder, "Step 2 is out of order"),
@@ -127,11 +130,11 @@ def test_forwarded_products_come_once_a_step_in_the_agreed_shape_and_from_who_fo
         ]
         for step, vector, kind, words in refused:
             with pytest.raises(kind, match=words):
-                label_party.receive_hidden("passive", step, vector)
+                label_party.receive("passive", "products", step, vector)
         with pytest.raises(NotAllowed, match="active forwards no products to this party"):
-            passive.receive_hidden("active", 0, products())
+            passive.receive("active", "products", 0, products())
         with pytest.raises(NotAllowed, match="passive sends no residuals in this session"):
-            label_party.receive_residuals("passive", 0, products())
+            label_party.receive("passive", "residuals", 0, products())
     with wired(random_problem(), PLAN) as trainings:
         label_party = exchange_of(trainings["active"])
         wrong: list[tuple[WireVector, str]] = [
@@ -144,12 +147,12 @@ def test_forwarded_products_come_once_a_step_in_the_agreed_shape_and_from_who_fo
         ]
         for vector, words in wrong:
             with pytest.raises(InvalidMessage, match=words):
-                label_party.receive_hidden("passive", 0, vector)
+                label_party.receive("passive", "products", 0, vector)
         for vector, words in wrong[:-1]:
             with pytest.raises(InvalidMessage, match=words):
-                label_party.expects_hidden("passive", 0, vector.header)
+                label_party.expects("passive", "products", 0, vector.header)
         # What was refused has changed nothing.
-        label_party.receive_hidden("passive", 0, products())
+        label_party.receive("passive", "products", 0, products())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 2.0**20 + 1])
@@ -161,21 +164,21 @@ def test_products_that_do_not_fit_the_wire_end_the_session_where_they_are_made(v
 def test_a_backward_signal_in_the_clear_is_finite_and_comes_once_in_its_shape() -> None:
     with wired(random_problem(), PLAN.changed(backward="plain")) as trainings:
         label_party, passive = exchange_of(trainings["active"]), exchange_of(trainings["passive"])
-        passive.receive_public_key("active", label_party.public_key)
+        passive.receive_key("active", label_party.public_key)
 
         def delta(values: FloatArray) -> WireVector:
             data = values.astype(">f8").tobytes()
             return WireVector(label_party.public_key.key_id, values.size, 8, 0, data)
 
         with pytest.raises(InvalidMessage, match="Wrong count: expected 28, got 21"):
-            passive.receive_residuals("active", 0, delta(np.zeros((7, 3))))
+            passive.receive("active", "residuals", 0, delta(np.zeros((7, 3))))
         with pytest.raises(InvalidMessage, match="must be finite"):
-            passive.receive_residuals("active", 0, delta(np.full((7, 4), np.nan)))
-        passive.receive_residuals("active", 0, delta(np.zeros((7, 4))))
+            passive.receive("active", "residuals", 0, delta(np.full((7, 4), np.nan)))
+        passive.receive("active", "residuals", 0, delta(np.zeros((7, 4))))
         with pytest.raises(OutOfOrder, match="Different residuals of step 0 were received already"):
-            passive.receive_residuals("active", 0, delta(np.ones((7, 4))))
+            passive.receive("active", "residuals", 0, delta(np.ones((7, 4))))
         with pytest.raises(NotAllowed, match="nobody asks for sums"):
-            label_party.answer_sums("passive", 0, delta(np.ones((3, 4))))
+            label_party.answer("passive", "sums", 0, delta(np.ones((3, 4))))
 
 
 @pytest.mark.parametrize(
@@ -184,8 +187,8 @@ def test_a_backward_signal_in_the_clear_is_finite_and_comes_once_in_its_shape() 
 )
 def test_a_passive_party_without_a_key_for_masks_is_named(mask_key: bytes, words: str) -> None:
     class Keyless(Overheard):
-        def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-            super().send_public_key(session_id, replace(key, mask_key=mask_key if key.mask_key else b""))
+        def show_key(self, session_id: str, key: PublicKeyShown) -> None:
+            self._peer.show_key(session_id, replace(key, mask_key=mask_key if key.mask_key else b""))
 
     def show_and_train(problem: Problem, plan: TrainingPlan) -> None:
         with wired(problem, plan, through=lambda sender, peer: Keyless(sender, peer, {})) as trainings:

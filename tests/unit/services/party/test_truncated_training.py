@@ -42,14 +42,14 @@ from vfl.crypto.messages import Combination, Question
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, DecryptedVector]]:
     """Every answer that is given: by whom, and what."""
     given: list[tuple[str, DecryptedVector]] = []
-    answer_sums = GradientExchange.answer_sums
+    answer_sums = GradientExchange.answer
 
-    def spying(self: GradientExchange, peer: str, step: int, vector: WireVector) -> DecryptedVector:
-        answer = answer_sums(self, peer, step, vector)
+    def spying(self: GradientExchange, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = answer_sums(self, peer, kind, step, vector)
         given.append((self._cipher._name, answer))  # type: ignore[attr-defined]
         return answer
 
-    monkeypatch.setattr(GradientExchange, "answer_sums", spying)
+    monkeypatch.setattr(GradientExchange, "answer", spying)
     return given
 
 

@@ -16,8 +16,9 @@ from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
 from services.exchange.outgoing import OutgoingVector
+from services.exchange.peer import Peer
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
-from services.protocol1.peer import Peer
+from services.protocol1.exchange import RESIDUALS, SUMS
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.exchanges import (
     ExchangePair,
@@ -36,23 +37,23 @@ from tests.harness.exchanges import (
 @CIPHERS
 def test_the_same_key_shown_twice_changes_nothing(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
-    pair.exchange.receive_public_key("passive", pair.peer.public_key)
-    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.exchange.receive_key("passive", pair.peer.public_key)
+    pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
 
 
 def test_a_second_key_in_a_session_is_refused_and_the_first_stays() -> None:
     pair, other = exchange_pair(TINY), exchange_pair(TINY)
     with pytest.raises(OutOfOrder, match="one key per party"):
-        pair.exchange.receive_public_key("passive", other.peer.public_key)
-    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+        pair.exchange.receive_key("passive", other.peer.public_key)
+    pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
 
 
 def test_residuals_before_the_key_are_refused_and_the_key_may_still_come() -> None:
     pair = exchange_pair(TINY, keys=False)
     with pytest.raises(OutOfOrder, match="must show its public key"):
-        pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
-    pair.exchange.receive_public_key("passive", pair.peer.public_key)
-    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+        pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
+    pair.exchange.receive_key("passive", pair.peer.public_key)
+    pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
 
 
 def test_keys_that_do_not_fit_the_terms_are_refused() -> None:
@@ -70,15 +71,15 @@ def test_keys_that_do_not_fit_the_terms_are_refused() -> None:
         (pair.exchange.public_key, "passive's key is refused"),
     ):
         with pytest.raises(InvalidMessage, match=words):
-            pair.exchange.receive_public_key("passive", bad)
-    pair.exchange.receive_public_key("passive", good)
+            pair.exchange.receive_key("passive", bad)
+    pair.exchange.receive_key("passive", good)
 
 
 def test_a_plain_session_takes_no_paillier_key_and_no_other_partys_name() -> None:
     pair = exchange_pair(PLAIN, keys=False)
     for key_id, content in (("INSECURE-plain-passive", b"\x05"), ("INSECURE-plain-active", b"")):
         with pytest.raises(InvalidMessage, match="takes no Paillier key"):
-            pair.exchange.receive_public_key("passive", PublicKeyShown(key_id, content))
+            pair.exchange.receive_key("passive", PublicKeyShown(key_id, content))
 
 
 @CIPHERS
@@ -86,9 +87,9 @@ def test_a_stranger_is_refused_everywhere(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
     own = pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make()
     for call in (
-        lambda: pair.exchange.receive_public_key("stranger", pair.peer.public_key),
-        lambda: pair.exchange.receive_residuals("stranger", 0, pair.peer_residuals(0)),
-        lambda: pair.exchange.answer_sums("stranger", 0, pair.peer_sums(own)),
+        lambda: pair.exchange.receive_key("stranger", pair.peer.public_key),
+        lambda: pair.exchange.receive("stranger", "residuals", 0, pair.peer_residuals(0)),
+        lambda: pair.exchange.answer("stranger", "sums", 0, pair.peer_sums(own)),
     ):
         with pytest.raises(NotAllowed, match="stranger is not a party of this session"):
             call()
@@ -108,14 +109,14 @@ def test_repeated_residuals_change_nothing_and_different_ones_are_refused(monkey
         check(step, peer, rows, vector)
 
     monkeypatch.setattr(pair.exchange._cipher, "check_residuals", counting)
-    pair.exchange.receive_residuals("passive", 0, first)
-    pair.exchange.receive_residuals("passive", 0, first)
+    pair.exchange.receive("passive", "residuals", 0, first)
+    pair.exchange.receive("passive", "residuals", 0, first)
     assert checked == [first]
     with pytest.raises(OutOfOrder, match="Different residuals of step 0"):
-        pair.exchange.receive_residuals("passive", 0, second)
+        pair.exchange.receive("passive", "residuals", 0, second)
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     pair.peer.outgoing_residuals(0, np.zeros((4, 1))).make()
-    share = pair.exchange.gradient_share("passive", pair.peer.answer_sums("active", 0, sums))
+    share = pair.exchange.gradient_share("passive", pair.peer.answer("active", "sums", 0, sums))
     np.testing.assert_allclose(share, 4 * 0.5, atol=1e-8)
 
 
@@ -131,11 +132,11 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", counting)
     own = pair.exchange.outgoing_residuals(0, np.full((4, 1), 0.25)).make()
     question, other = pair.peer_sums(own), pair.peer_sums(own)
-    answer = pair.exchange.answer_sums("passive", 0, question)
-    assert pair.exchange.answer_sums("passive", 0, question) is answer
+    answer = pair.exchange.answer("passive", "sums", 0, question)
+    assert pair.exchange.answer("passive", "sums", 0, question) is answer
     with pytest.raises(OutOfOrder, match="a step is answered once"):
-        pair.exchange.answer_sums("passive", 0, other)
-    assert pair.exchange.answer_sums("passive", 0, question) is answer
+        pair.exchange.answer("passive", "sums", 0, other)
+    assert pair.exchange.answer("passive", "sums", 0, question) is answer
     assert decrypted == [question]
 
 
@@ -149,7 +150,7 @@ def test_of_two_different_questions_at_once_only_one_is_answered() -> None:
         def ask(question: WireVector, pair: ExchangePair = pair, barrier: threading.Barrier = barrier) -> bool:
             barrier.wait()
             try:
-                pair.exchange.answer_sums("passive", 0, question)
+                pair.exchange.answer("passive", "sums", 0, question)
             except OutOfOrder:
                 return False
             return True
@@ -167,7 +168,7 @@ def test_of_two_different_residuals_at_once_only_one_is_taken(monkeypatch: pytes
 
     def send(vector: WireVector) -> bool:
         try:
-            pair.exchange.receive_residuals("passive", 0, vector)
+            pair.exchange.receive("passive", "residuals", 0, vector)
         except OutOfOrder:
             return False
         return True
@@ -179,13 +180,13 @@ def test_of_two_different_residuals_at_once_only_one_is_taken(monkeypatch: pytes
 def test_the_answer_of_a_completed_step_is_repeated_and_forgotten_one_step_later() -> None:
     pair = exchange_pair(PLAIN)
     question = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make())
-    answer = pair.exchange.answer_sums("passive", 0, question)
+    answer = pair.exchange.answer("passive", "sums", 0, question)
     pair.exchange.complete_step(0)
-    assert pair.exchange.answer_sums("passive", 0, question) is answer
+    assert pair.exchange.answer("passive", "sums", 0, question) is answer
     pair.exchange.outgoing_residuals(1, np.zeros((4, 1))).make()
     pair.exchange.complete_step(1)
     with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
-        pair.exchange.answer_sums("passive", 0, question)
+        pair.exchange.answer("passive", "sums", 0, question)
 
 
 class Held:
@@ -212,10 +213,10 @@ def test_a_question_that_was_late_is_not_answered_when_its_step_is_forgotten(mon
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", held)
     with in_thread() as threads:
         # Both are on their way at once: one of them is decrypted, however long it takes.
-        one = threads.submit(pair.exchange.answer_sums, "passive", 0, late)
+        one = threads.submit(pair.exchange.answer, "passive", SUMS, 0, late)
         assert held.reached.wait(5)
         with pytest.raises(OutOfOrder, match="a step is answered once"):
-            pair.exchange.answer_sums("passive", 0, first)
+            pair.exchange.answer("passive", "sums", 0, first)
         for step in (0, 1):
             pair.exchange.outgoing_residuals(step, np.zeros((4, 1))).make()
             pair.exchange.complete_step(step)
@@ -223,7 +224,7 @@ def test_a_question_that_was_late_is_not_answered_when_its_step_is_forgotten(mon
         one.result(timeout=5)
     for question in (first, late):
         with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
-            pair.exchange.answer_sums("passive", 0, question)
+            pair.exchange.answer("passive", "sums", 0, question)
 
 
 def test_a_question_repeated_while_it_is_decrypted_gets_the_same_answer(
@@ -240,7 +241,7 @@ def test_a_question_repeated_while_it_is_decrypted_gets_the_same_answer(
 
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", meeting)
     with in_thread() as threads:
-        answers = list(threads.map(lambda _: pair.exchange.answer_sums("passive", 0, question), range(3)))
+        answers = list(threads.map(lambda _: pair.exchange.answer("passive", "sums", 0, question), range(3)))
     assert answers[0] is answers[1] is answers[2]
 
 
@@ -250,10 +251,10 @@ def test_residuals_whose_check_outlasts_their_step_are_not_kept(monkeypatch: pyt
     held = Held(pair.exchange._cipher.check_residuals, first)
     monkeypatch.setattr(pair.exchange._cipher, "check_residuals", held)
     with in_thread() as threads:
-        sending = threads.submit(pair.exchange.receive_residuals, "passive", 0, late)
+        sending = threads.submit(pair.exchange.receive, "passive", RESIDUALS, 0, late)
         assert held.reached.wait(5)
-        pair.exchange.receive_residuals("passive", 0, first)
-        pair.exchange.receive_residuals("passive", 0, first)
+        pair.exchange.receive("passive", "residuals", 0, first)
+        pair.exchange.receive("passive", "residuals", 0, first)
         for step in (0, 1):
             pair.exchange.complete_step(step)
         held.let_go.set()
@@ -263,7 +264,7 @@ def test_residuals_whose_check_outlasts_their_step_are_not_kept(monkeypatch: pyt
 
 def test_an_answer_without_an_open_question_is_refused() -> None:
     pair = exchange_pair(PLAIN)
-    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
     pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     answer = DecryptedVector(3, 8, np.zeros(3).astype(">f8").tobytes())
     pair.exchange.gradient_share("passive", answer)
@@ -278,23 +279,23 @@ def test_sums_are_not_decrypted_before_this_partys_own_residuals_of_the_step_exi
     pair, elsewhere = exchange_pair(PLAIN), exchange_pair(PLAIN)
     question = pair.peer_sums(elsewhere.exchange.outgoing_residuals(0, np.zeros((4, 1))).make())
     with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
-        pair.exchange.answer_sums("passive", 0, question)
+        pair.exchange.answer("passive", "sums", 0, question)
 
 
 @pytest.mark.parametrize("step", [-1, 6, 2**32 - 1])
 def test_a_step_that_the_session_does_not_have_is_refused(step: int) -> None:
     pair = exchange_pair(PLAIN)
     with pytest.raises(InvalidMessage, match="Expected a step from 0 to 5"):
-        pair.exchange.receive_residuals("passive", step, pair.peer_residuals(0))
+        pair.exchange.receive("passive", "residuals", step, pair.peer_residuals(0))
     with pytest.raises(InvalidMessage, match="Expected a step from 0 to 5"):
-        pair.exchange.answer_sums("passive", step, pair.peer_residuals(0))
+        pair.exchange.answer("passive", "sums", step, pair.peer_residuals(0))
 
 
 def test_residuals_may_be_one_step_early_and_not_two() -> None:
     pair = exchange_pair(PLAIN)
-    pair.exchange.receive_residuals("passive", 1, pair.peer_residuals(1))
+    pair.exchange.receive("passive", "residuals", 1, pair.peer_residuals(1))
     with pytest.raises(OutOfOrder, match="Step 2 is out of order: this party is at step 0"):
-        pair.exchange.receive_residuals("passive", 2, pair.peer_residuals(2))
+        pair.exchange.receive("passive", "residuals", 2, pair.peer_residuals(2))
 
 
 def test_a_party_cannot_encrypt_a_step_that_is_not_its_own() -> None:
@@ -315,22 +316,18 @@ class _Repeating:
         self._sent: list[tuple[str, tuple[object, ...]]] = []
         self._lock = threading.Lock()
 
-    def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
-        self._peer.send_public_key(session_id, key)
-        self._again("send_public_key", session_id, key)
+    def show_key(self, session_id: str, key: PublicKeyShown) -> None:
+        self._peer.show_key(session_id, key)
+        self._again("show_key", session_id, key)
 
-    def send_residuals(self, session_id: str, step: int, vector: OutgoingVector) -> None:
-        self._peer.send_residuals(session_id, step, vector)
-        self._again("send_residuals", session_id, step, vector)
+    def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
+        self._peer.send(session_id, kind, step, vector)
+        self._again("send", session_id, kind, step, vector)
 
-    def send_hidden(self, session_id: str, step: int, vector: WireVector) -> None:
-        self._peer.send_hidden(session_id, step, vector)
-        self._again("send_hidden", session_id, step, vector)
-
-    def decrypt(self, session_id: str, step: int, vector: WireVector) -> DecryptedVector:
-        answer = self._peer.decrypt(session_id, step, vector)
-        self._again("decrypt", session_id, step, vector)
-        return self._peer.decrypt(session_id, step, vector) if next(self._choices, 0) % 2 else answer
+    def ask(self, session_id: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        answer = self._peer.ask(session_id, kind, step, vector)
+        self._again("ask", session_id, kind, step, vector)
+        return self._peer.ask(session_id, kind, step, vector) if next(self._choices, 0) % 2 else answer
 
     def _again(self, name: str, *arguments: object) -> None:
         with self._lock:
@@ -382,7 +379,7 @@ class ExchangeModel(RuleBasedStateMachine):
 
     @rule()
     def show_key(self) -> None:
-        self.pair.exchange.receive_public_key("passive", self.pair.peer.public_key)
+        self.pair.exchange.receive_key("passive", self.pair.peer.public_key)
         self.key_shown = True
 
     @rule(offset=st.integers(-2, 2), variant=st.integers(0, 1))
@@ -398,7 +395,7 @@ class ExchangeModel(RuleBasedStateMachine):
             refusal = InvalidMessage
         elif step not in (self.step, self.step + 1):
             refusal = OutOfOrder
-        self.expect(refusal, lambda: self.pair.exchange.receive_residuals("passive", step, vector))
+        self.expect(refusal, lambda: self.pair.exchange.receive("passive", "residuals", step, vector))
         if refusal is None:
             self.residuals.setdefault(step, variant)
 
@@ -412,7 +409,7 @@ class ExchangeModel(RuleBasedStateMachine):
             refusal = InvalidMessage
         elif not self.step - 1 <= step <= self.encrypted or self.questions.get(step, variant) != variant:
             refusal = OutOfOrder
-        self.expect(refusal, lambda: self.pair.exchange.answer_sums("passive", step, vector))
+        self.expect(refusal, lambda: self.pair.exchange.answer("passive", "sums", step, vector))
         if refusal is None:
             self.questions.setdefault(step, variant)
 
@@ -446,7 +443,7 @@ class ExchangeModel(RuleBasedStateMachine):
     def at_most_two_steps_are_kept(self) -> None:
         if hasattr(self, "pair"):
             exchange = self.pair.exchange
-            residuals, questions = exchange._peers["passive"].residuals, exchange._questions._asked
+            residuals, questions = exchange._peers["passive"].vectors[RESIDUALS], exchange._questions._asked
             assert set(residuals) == set(self.residuals)
             assert set(questions) == {("passive", step) for step in self.questions}
             assert max(len(residuals), len(questions)) <= 3

@@ -58,8 +58,8 @@ def test_wrong_residuals_are_refused_and_the_right_ones_are_still_taken(tamperin
     good = pair.peer_residuals(0)
     bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
     with pytest.raises(InvalidMessage, match=words):
-        pair.exchange.receive_residuals("passive", 0, bad)
-    pair.exchange.receive_residuals("passive", 0, good)
+        pair.exchange.receive("passive", "residuals", 0, bad)
+    pair.exchange.receive("passive", "residuals", 0, good)
 
 
 @pytest.mark.parametrize("packing", [True, False], ids=["packed", "unpacked"])
@@ -70,8 +70,8 @@ def test_wrong_sums_are_refused_and_do_not_use_up_the_one_answer(tampering: str,
     good = pair.peer_sums(pair.exchange.outgoing_residuals(0, np.zeros((6, 1))).make())
     bad, words = _tampered(good, key.public_key.n, key.p)[tampering]
     with pytest.raises(InvalidMessage, match=words):
-        pair.exchange.answer_sums("passive", 0, bad)
-    assert pair.exchange.answer_sums("passive", 0, good).count == good.count
+        pair.exchange.answer("passive", "sums", 0, bad)
+    assert pair.exchange.answer("passive", "sums", 0, good).count == good.count
 
 
 def test_plain_vectors_are_checked_as_well() -> None:
@@ -85,17 +85,17 @@ def test_plain_vectors_are_checked_as_well() -> None:
         (replace(good, data=np.array([0, np.inf, 0, 0]).astype(">f8").tobytes()), "finite"),
     ):
         with pytest.raises(InvalidMessage, match=words):
-            pair.exchange.receive_residuals("passive", 0, bad)
-    pair.exchange.receive_residuals("passive", 0, good)
+            pair.exchange.receive("passive", "residuals", 0, bad)
+    pair.exchange.receive("passive", "residuals", 0, good)
 
 
 @CIPHERS
 def test_a_wrong_answer_is_refused_and_the_right_one_is_still_taken(plan: TrainingPlan) -> None:
     pair = exchange_pair(plan)
-    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
     pair.peer.outgoing_residuals(0, np.zeros((4, 1))).make()
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
-    good = pair.peer.answer_sums("active", 0, sums)
+    good = pair.peer.answer("active", "sums", 0, sums)
     for bad in (
         replace(good, count=good.count + 1),
         replace(good, width=good.width * 2),
@@ -109,7 +109,7 @@ def test_a_wrong_answer_is_refused_and_the_right_one_is_still_taken(plan: Traini
 
 def test_a_residue_beyond_the_modulus_and_a_nonsensical_one_are_refused() -> None:
     pair = exchange_pair(TINY, truncating=False)
-    pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0))
+    pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0))
     sums = pair.exchange.masked_sums(0, "passive", np.ones((4, 3)), StageTimer())
     width = TINY.key_bits // 8
     n = modulus_of(pair.peer.public_key)
@@ -145,9 +145,9 @@ def test_the_end_wakes_whoever_waits_and_stays_the_reason_of_every_later_refusal
             waiting.result(timeout=5)
     pair.exchange.end("another reason")
     for call in (
-        lambda: pair.exchange.receive_public_key("passive", pair.peer.public_key),
-        lambda: pair.exchange.receive_residuals("passive", 0, pair.peer_residuals(0)),
-        lambda: pair.exchange.answer_sums("passive", 0, pair.peer_residuals(0)),
+        lambda: pair.exchange.receive_key("passive", pair.peer.public_key),
+        lambda: pair.exchange.receive("passive", "residuals", 0, pair.peer_residuals(0)),
+        lambda: pair.exchange.answer("passive", "sums", 0, pair.peer_residuals(0)),
         lambda: pair.exchange.outgoing_residuals(0, np.zeros((4, 1))).make(),
         pair.exchange.await_keys,
     ):

@@ -8,13 +8,13 @@ import grpc
 import numpy as np
 import pytest
 
-from protos.v1 import common_pb2
+from protos.v1 import messages_pb2
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange import servicer
+from services.exchange.message_link import parts_of_message
+from services.exchange.servicer import MessagesServicer
 from services.exchange.vectors import VectorHeader, WireVector
-from services.protocol1 import servicer
-from services.protocol1.exchange import GradientExchange
-from services.protocol1.peer_link import vector_parts
-from services.protocol1.servicer import GradientExchangeServicer
+from services.protocol1.exchange import RESIDUALS, SUMS, GradientExchange
 from tests.harness.exchanges import SESSION, SMALL_PLAN, ExchangePair, encrypted, exchange_pair
 
 PLANS = [SMALL_PLAN, replace(SMALL_PLAN, packing=False), replace(SMALL_PLAN, cipher="plain")]
@@ -28,13 +28,18 @@ def pair(request: pytest.FixtureRequest) -> ExchangePair:
 
 
 def expected(pair: ExchangePair, kind: str) -> tuple[Callable[[str, int, VectorHeader], None], WireVector]:
-    if kind == "residuals":
-        return pair.exchange.expects_residuals, pair.peer_residuals(0)
+    if kind == RESIDUALS:
+        return _expects(pair, kind), pair.peer_residuals(0)
     own = encrypted(pair.exchange, 0, np.zeros((pair.rows, 1)))
-    return pair.exchange.expects_sums, pair.peer_sums(own)
+    return _expects(pair, kind), pair.peer_sums(own)
 
 
-@pytest.mark.parametrize("kind", ["residuals", "sums"])
+def _expects(pair: ExchangePair, kind: str) -> Callable[[str, int, VectorHeader], None]:
+    expects = pair.exchange.expects if kind == RESIDUALS else pair.exchange.expects_question
+    return lambda peer, step, header: expects(peer, kind, step, header)
+
+
+@pytest.mark.parametrize("kind", [RESIDUALS, SUMS])
 def test_the_agreed_header_and_no_other_is_let_in(pair: ExchangePair, kind: str) -> None:
     expects, vector = expected(pair, kind)
     expects("passive", 0, vector.header)
@@ -52,7 +57,7 @@ def test_the_agreed_header_and_no_other_is_let_in(pair: ExchangePair, kind: str)
         assert len(str(error.value)) < 800
 
 
-@pytest.mark.parametrize("kind", ["residuals", "sums"])
+@pytest.mark.parametrize("kind", [RESIDUALS, SUMS])
 @pytest.mark.parametrize(
     ("peer", "step", "refusal"),
     [("stranger", 0, NotAllowed), ("passive", 3, OutOfOrder), ("passive", 2**32 - 1, InvalidMessage)],
@@ -68,28 +73,28 @@ def test_peer_and_step_are_checked_with_it(
 def test_nothing_is_read_of_residuals_before_the_peers_key_or_after_the_end() -> None:
     early = exchange_pair(SMALL_PLAN, keys=False)
     with pytest.raises(OutOfOrder, match="must show its public key"):
-        early.exchange.expects_residuals("passive", 0, early.peer_residuals(0).header)
+        early.exchange.expects("passive", "residuals", 0, early.peer_residuals(0).header)
     ended = exchange_pair(SMALL_PLAN)
     ended.exchange.end("enough.")
-    for expects in (ended.exchange.expects_residuals, ended.exchange.expects_sums):
+    for kind in (RESIDUALS, SUMS):
         with pytest.raises(OutOfOrder, match="has ended: enough"):
-            expects("passive", 0, ended.peer_residuals(0).header)
+            _expects(ended, kind)("passive", 0, ended.peer_residuals(0).header)
 
 
-class Counting(Iterator[common_pb2.CipherVectorPart]):
+class Counting(Iterator[messages_pb2.MessagePart]):
     """Parts of a vector, and how many were read."""
 
-    def __init__(self, parts: list[common_pb2.CipherVectorPart]) -> None:
+    def __init__(self, parts: list[messages_pb2.MessagePart]) -> None:
         self._parts = iter(parts)
         self.read = 0
 
-    def __next__(self) -> common_pb2.CipherVectorPart:
+    def __next__(self) -> messages_pb2.MessagePart:
         part = next(self._parts)
         self.read += 1
         return part
 
 
-@pytest.mark.parametrize("method", ["SendResiduals", "Decrypt"])
+@pytest.mark.parametrize("method", ["Send", "Ask"])
 @pytest.mark.parametrize("session", ["unknown", "known"])
 def test_a_refused_vector_is_not_read_beyond_its_header(
     monkeypatch: pytest.MonkeyPatch, method: str, session: str
@@ -103,8 +108,9 @@ def test_a_refused_vector_is_not_read_beyond_its_header(
         return pair.exchange
 
     monkeypatch.setattr(servicer, "require_caller", lambda _: Caller())
-    parts = Counting(list(vector_parts("none" if session == "unknown" else SESSION, 5, pair.peer_residuals(0))))
-    answer: Any = getattr(GradientExchangeServicer(exchange_of), method)
+    session_id, kind = "none" if session == "unknown" else SESSION, SUMS if method == "Ask" else RESIDUALS
+    parts = Counting(list(parts_of_message(session_id, kind, 5, pair.peer_residuals(0))))
+    answer: Any = getattr(MessagesServicer(exchange_of), method)
     with pytest.raises(OutOfOrder):
         list(answer(parts, grpc.ServicerContext))
     assert parts.read == 1

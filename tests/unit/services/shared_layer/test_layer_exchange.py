@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from services.common.certificates import create_federation_certificates
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
+from services.exchange.message_link import MessageLink
 from services.exchange.vectors import PublicKeyShown, WireVector
 from services.shared_layer.layer_exchange import LayerExchange
-from services.shared_weights.share_link import ShareLink
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind
 from tests.harness.connections import transport_of
@@ -34,7 +35,7 @@ class Pair:
 
     def shown(self) -> "Pair":
         assert self.label.public_key is not None
-        self.passive.receive_public_key("active", self.label.public_key)
+        self.passive.receive_key("active", self.label.public_key)
         return self
 
     def hidden(self) -> "Pair":
@@ -79,7 +80,7 @@ def test_who_sends_what_and_when(pair: Pair) -> None:
     key = pair.label.public_key
     assert key is not None
     with pytest.raises(NotAllowed, match="passive-1 has no public key to show"):
-        pair.label.receive_public_key("passive-1", key)
+        pair.label.receive_key("passive-1", key)
     with pytest.raises(NotAllowed, match="passive-1 has no weight pads to send"):
         pair.label.receive("passive-1", pads.kind, 0, pads.vector)
     for step, error in ((2, OutOfOrder), (99, InvalidMessage)):
@@ -107,7 +108,7 @@ def test_the_serving_key_is_another_one(pair: Pair) -> None:
     key = pair.shown().label.public_key
     assert key is not None
     with pytest.raises(InvalidMessage, match="make another"):
-        pair.passive.receive_serving_key("active", key)
+        pair.passive.receive_key("active", replace(key, purpose="serving"))
 
 
 def test_who_waits_is_told_and_the_end_forgets(pair: Pair) -> None:
@@ -132,12 +133,12 @@ def test_masks_of_another_version_are_refused_in_words() -> None:
         assert key is not None
         assert not key.content
         with pytest.raises(NotAllowed, match="no public key"):
-            one.receive_public_key("passive-2", PublicKeyShown("key", b"content", key.mask_key))
+            one.receive_key("passive-2", PublicKeyShown("key", b"content", key.mask_key))
         with pytest.raises(PeerVanished, match="the other passive parties' keys"):
             one._agree_on_masks()
-        one.receive_public_key("passive-2", PublicKeyShown("", b"", b"short"))
+        one.receive_key("passive-2", PublicKeyShown("", b"", b"short"))
         with pytest.raises(OutOfOrder, match="one key a party"):
-            one.receive_public_key("passive-2", key)
+            one.receive_key("passive-2", key)
         with pytest.raises(InvalidMessage, match=r"passive-2 has shown .* masks"):
             one._agree_on_masks()
 
@@ -149,10 +150,10 @@ def test_three_parties_train_over_mutual_tls(tmp_path: Path) -> None:
     with ExitStack() as stack:
         addresses: dict[str, str] = {}
 
-        def linked(sender: str, receiver: str, exchanges: dict[str, LayerExchange]) -> ShareLink:
+        def linked(sender: str, receiver: str, exchanges: dict[str, LayerExchange]) -> MessageLink:
             if receiver not in addresses:
                 addresses[receiver] = serve_shares(stack, tmp_path, receiver, lambda _: exchanges[receiver])
-            return ShareLink(receiver, transport_of(tmp_path, sender).dial(addresses[receiver], receiver), 20.0)
+            return MessageLink(receiver, transport_of(tmp_path, sender).dial(addresses[receiver], receiver), 20.0)
 
         parties = stack.enter_context(wired_layers(problem, peer=linked))  # type: ignore[arg-type]
         run_layers(parties)

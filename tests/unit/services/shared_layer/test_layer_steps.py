@@ -10,11 +10,12 @@ import pytest
 from attacks.training import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
+from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import PublicKeyShown, WireVector
+from services.in_process.direct_peers import DirectPeer
 from services.shared_layer import layer_steps
 from services.shared_layer.layer_steps import LayerSteps
 from services.shared_weights.share_messages import Kind
-from studies.simulation.direct_peers import DirectPeer
 from tests.harness.shared_layers import (
     LAYER_PLAN,
     joined_weights,
@@ -104,9 +105,9 @@ class Recorder(DirectPeer):
         super().__init__(sender, lambda _: exchanges[receiver])
         self._receiver, self._sent = receiver, sent
 
-    def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
-        self._sent.append((self._sender, self._receiver, kind, step, vector))
-        super().send_values(session_id, kind, step, vector)
+    def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
+        self._sent.append((self._sender, self._receiver, Kind(kind), step, vector.whole()))
+        super().send(session_id, kind, step, vector)
 
 
 def numbers(vector: WireVector) -> list[int]:
@@ -249,10 +250,10 @@ def test_whatever_arrives_the_session_goes_on_alike(kind: Kind) -> None:
         sent: list[Any] = []
 
         class Tampering(Recorder):
-            def send_values(self, session_id: str, found: Kind, step: int, vector: WireVector) -> None:
-                if tampers and found is kind:  # noqa: B023
-                    vector = self._tampered(vector)
-                super().send_values(session_id, found, step, vector)
+            def send(self, session_id: str, found: str, step: int, vector: WireVector | OutgoingVector) -> None:
+                if tampers and found == kind:  # noqa: B023
+                    vector = self._tampered(vector.whole())
+                super().send(session_id, found, step, vector)
 
             def _tampered(self, vector: WireVector) -> WireVector:
                 if not vector.key_id:
@@ -291,13 +292,13 @@ def test_a_signal_beyond_every_number_ends_nothing() -> None:
 
 def test_messages_that_come_twice_change_nothing() -> None:
     class Insistent(DirectPeer):
-        def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
+        def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
             for _ in range(3):
-                super().send_values(session_id, kind, step, vector)
+                super().send(session_id, kind, step, vector)
 
-        def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        def show_key(self, session_id: str, key: PublicKeyShown) -> None:
             for _ in range(2):
-                super().send_public_key(session_id, key)
+                super().show_key(session_id, key)
 
     problem = SharedProblem.random(columns=(3, 2, 1))
     made = lambda sender, receiver, exchanges: Insistent(sender, lambda _: exchanges[receiver])  # noqa: E731

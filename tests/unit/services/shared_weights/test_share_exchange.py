@@ -13,14 +13,15 @@ import pytest
 from services.common.certificates import create_federation_certificates
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.identity import Identity, role_of
+from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import PublicKeyShown, WireVector
+from services.in_process.direct_peers import DirectPeer
 from services.shared_weights.opening import opened, word_of
 from services.shared_weights.share_exchange import ShareExchange
 from services.shared_weights.share_mailbox import Outgoing
 from services.shared_weights.share_messages import Kind, MessageSizes
 from services.shared_weights.shared_steps import SharedSteps
 from services.shared_weights.shared_terms import SharedTerms
-from studies.simulation.direct_peers import DirectPeer
 from tests.harness.shared_sessions import (
     SHARED_PLAN,
     SharedProblem,
@@ -47,13 +48,13 @@ def test_messages_that_come_twice_change_nothing() -> None:
     """Every message is sent again by a link that doesn't trust the network, and comes in any order."""
 
     class Insistent(DirectPeer):
-        def send_values(self, session_id: str, kind: Kind, step: int, vector: WireVector) -> None:
+        def send(self, session_id: str, kind: str, step: int, vector: WireVector | OutgoingVector) -> None:
             for _ in range(3):
-                super().send_values(session_id, kind, step, vector)
+                super().send(session_id, kind, step, vector)
 
-        def send_public_key(self, session_id: str, key: PublicKeyShown) -> None:
+        def show_key(self, session_id: str, key: PublicKeyShown) -> None:
             for _ in range(2):
-                super().send_public_key(session_id, key)
+                super().show_key(session_id, key)
 
     problem = SharedProblem.random(columns=(3, 2, 1))
     with wired_shares(problem, peer=lambda sender, name, all_: Insistent(sender, lambda _: all_[name])) as parties:
@@ -88,8 +89,8 @@ class Half:
 
     def __init__(self, parties: Mapping[str, SharedSteps], session: SharedSession) -> None:
         self.mine, self.theirs = parties["active"].exchange, parties["passive-1"].exchange
-        self.mine.receive_public_key("passive-1", self.theirs.public_key)
-        self.theirs.receive_public_key("active", self.mine.public_key)
+        self.mine.receive_key("passive-1", self.theirs.public_key)
+        self.theirs.receive_key("active", self.mine.public_key)
         self.features = list(self.theirs.features())
         for one in self.mine.features():
             self.theirs.receive("active", one.kind, one.step, one.vector)
@@ -175,14 +176,14 @@ def test_who_has_nothing_to_send_is_refused(half: Half) -> None:
 
 
 def test_a_session_has_one_key_of_its_own(half: Half) -> None:
-    half.mine.receive_public_key("passive-1", half.theirs.public_key)
+    half.mine.receive_key("passive-1", half.theirs.public_key)
     with pytest.raises(OutOfOrder, match="one key"):
-        half.mine.receive_public_key("passive-1", half.mine.public_key)
+        half.mine.receive_key("passive-1", half.mine.public_key)
     with wired_shares(SharedProblem.random()) as others:
         other = others["active"].exchange
         # Its proof names a party and a session.
         with pytest.raises(InvalidMessage, match="refused"):
-            other.receive_public_key("passive-1", half.mine.public_key)
+            other.receive_key("passive-1", half.mine.public_key)
 
 
 def test_nothing_comes_before_the_key() -> None:

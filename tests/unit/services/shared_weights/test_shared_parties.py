@@ -9,18 +9,18 @@ import pytest
 
 import defences
 from services.common.agreement import TrainingPlan
-from services.common.errors import FederationError, InvalidMessage, OutOfOrder
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.common.identity import Role
 from services.common.settings import SettingsError
 from services.exchange.opening_ledger import OpeningLedger
+from services.exchange.vectors import VectorHeader
 from services.party.consent import check_plan
 from services.party.party_defences import PartyDefences
-from services.protocol1.exchange import GradientExchange
 from services.shared_weights.opening import guard_opening, stays_shared
-from services.shared_weights.share_mailbox import ShareMailbox
 from tests.harness.agreements import letting_all_open
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SharedProblem
+from tests.harness.shared_wiring import wired_shares
 
 # One batch of all rows: then both protocols take the same steps.
 WHOLE = {"steps": "plain", "calibrated": False, "batch_size": 1000, "epochs": 3, "key_bits": 512}
@@ -176,6 +176,10 @@ def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:
     with house(tmp_path, settings=small_settings(protocol="shared")) as one:
         one.train()
         session_id = one.active_training.agreement.session_id
-        with pytest.raises(OutOfOrder, match="protocol=shared, which has no such message"):
-            one.active.exchange_of(session_id, GradientExchange)
-        assert one.active.exchange_of(session_id, ShareMailbox) is one.active_training.exchange
+        assert one.active.exchange_of(session_id) is one.active_training.exchange
+    with wired_shares(SharedProblem.random(columns=(3, 2))) as parties:
+        inbox, peer = parties["active"].exchange, "passive-1"
+        with pytest.raises(NotAllowed, match="passive-1 has no such message to send to active"):
+            inbox.expects(peer, "residuals", 0, VectorHeader("", 1, 8))
+        with pytest.raises(NotAllowed, match="passive-1 has no such question to ask"):
+            inbox.expects_question(peer, "sums", 0, VectorHeader("", 1, 8))

@@ -278,7 +278,7 @@ def test_what_is_frozen_is_sent_once(trained: Trained) -> None:
     with pytest.raises(OutOfOrder, match="taken once"):
         passive.receive("active", message.kind, message.step, replace(message.vector, data=data))
     with pytest.raises(OutOfOrder, match="one key a party"):
-        passive.receive_serving_key("active", active.serving_key(made_key(512)))
+        passive.receive_key("active", active.serving_key(made_key(512)))
     with pytest.raises(OutOfOrder, match="no further step"):
         active.forward(0, next(session.batches())[1], weights["active"])  # type: ignore[arg-type]
     opened = replace(message.vector, key_id="", width=3)
@@ -292,15 +292,15 @@ def test_a_serving_key_is_made_and_proved_anew() -> None:
         active, passive = parties["active"].exchange, parties["passive-1"].exchange
         # Else the key of the training could come second, and be the same.
         with pytest.raises(OutOfOrder, match="before its serving key"):
-            passive.receive_serving_key("active", active.serving_key(made_key(512)))
-        passive.receive_public_key("active", active.public_key)
+            passive.receive_key("active", active.serving_key(made_key(512)))
+        passive.receive_key("active", active.public_key)
         with pytest.raises(InvalidMessage, match="make another"):
-            passive.receive_serving_key("active", active.public_key)
+            passive.receive_key("active", replace(active.public_key, purpose="serving"))
         # Proved for training, it isn't for serving.
         other: Any = parties["passive-1"].exchange.public_key
         with pytest.raises(InvalidMessage, match="refused"):
-            passive.receive_serving_key("active", other)
+            passive.receive_key("active", replace(other, purpose="serving"))
     with wired_shares(problem) as parties:
         active, passive = parties["active"].exchange, parties["passive-1"].exchange
         with pytest.raises(NotAllowed, match="no serving key"):
-            passive.receive_serving_key("active", active.serving_key(made_key(512)))
+            passive.receive_key("active", active.serving_key(made_key(512)))

@@ -308,11 +308,11 @@ def test_a_key_serves_for_one_thing() -> None:
         assert pads is not None
         assert key is not None
         with pytest.raises(OutOfOrder, match="its public key before its validation key"):
-            active.receive_validation_key(PASSIVE, pads)
+            active.receive_key(PASSIVE, pads)
         for one in parties.values():
             one.show_public_key()
         with pytest.raises(InvalidMessage, match="has shown for something else: make another"):
-            active.receive_serving_key(PASSIVE, passive.serving_key(key))
+            active.receive_key(PASSIVE, passive.serving_key(key))
 
 
 def test_nothing_is_left_of_the_shares_of_any_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,10 +379,10 @@ def test_validations_are_refused_out_of_order_and_from_who_has_none_to_send() ->
         with pytest.raises(NotAllowed):
             active.receive(PASSIVE, Kind.CROSSED, steps, message.vector)
         with pytest.raises(NotAllowed, match="no validation key"):
-            passive.receive_validation_key("active", active.public_key)
+            passive.receive_key("active", replace(active.public_key, purpose="validation"))
         trained_under = passive.public_key
         with pytest.raises(InvalidMessage, match="make another"):
-            active.receive_validation_key(PASSIVE, trained_under)
+            active.receive_key(PASSIVE, replace(trained_under, purpose="validation"))
 
 
 def test_three_parties_are_refused_in_words(tmp_path: Path) -> None:
@@ -402,8 +402,9 @@ def test_fixed_epochs_have_no_validation() -> None:
     assert not len(terms.validation)
     with wired_shares(problem, plan) as parties:
         assert parties[PASSIVE].exchange.validation_key is None
+        key = replace(parties[PASSIVE].exchange.public_key, purpose="validation")
         with pytest.raises(NotAllowed):
-            parties["active"].exchange.receive_validation_key(PASSIVE, parties[PASSIVE].exchange.public_key)
+            parties["active"].exchange.receive_key(PASSIVE, key)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
 from services.common.identity import Identity, Role
-from services.protocol1 import servicer
+from services.exchange import servicer
 from services.watching.audit_log import AuditLog
 from services.watching.exposition import Metrics
 from services.watching.measures import Measure

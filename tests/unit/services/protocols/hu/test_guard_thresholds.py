@@ -15,7 +15,6 @@ from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import OutOfOrder
 from services.exchange.vectors import DecryptedVector
-from services.protocol1.exchange import GradientExchange
 from services.protocols.hu.guard import STANDSTILL, channels_of, guard, steps_until_told
 from tests.harness.agreements import UNPACKED, agreed, channel, trained_on, warnings, with_truncation
 from tests.harness.exchanges import Problem, run_together, wired
@@ -154,7 +153,7 @@ def test_what_a_standing_model_sums_up_to_is_every_row_of_the_other_party() -> N
     answers: list[FloatArray] = []
     with wired(problem, plan) as trainings:
         active, passive = trainings["active"], trainings["passive"]
-        gradient_share = active.exchange_as(GradientExchange).gradient_share
+        gradient_share = active.exchange.gradient_share
 
         def keeping(peer: str, answer: DecryptedVector, _: object) -> FloatArray:
             answers.append(gradient_share(peer, answer))

@@ -11,7 +11,7 @@ import pytest
 from services.common.errors import OutOfOrder
 from services.common.run_folder import RunFolder
 from services.exchange.mailbox import Mailbox
-from services.exchange.message_kinds import Message
+from services.exchange.vectors import WireVector
 from services.party.training_log import TrainingLog
 from services.protocols.trees.said_once import SaidOnce
 from services.protocols.trees.served_leaves import ServedTrees
@@ -46,9 +46,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, str, int], set
     heard: dict[tuple[str, str, str, int], set[bytes]] = {}
     receive = Mailbox.receive
 
-    def listening(self: Mailbox, peer: str, message: Message) -> None:
-        heard.setdefault((peer, self._name, message.header.kind, message.header.step), set()).add(message.data)
-        receive(self, peer, message)
+    def listening(self: Mailbox, peer: str, kind: str, step: int, vector: WireVector) -> None:
+        heard.setdefault((peer, self._name, kind, step), set()).add(vector.data)
+        receive(self, peer, kind, step, vector)
 
     monkeypatch.setattr(Mailbox, "receive", listening)
     return heard

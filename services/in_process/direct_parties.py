@@ -14,9 +14,9 @@ from services.active.interfaces import ToldBatches
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity, Role
 from services.coordinator.sessions import Sessions
+from services.in_process.direct_peers import DirectPeer
+from services.in_process.wired_trainings import ignore_step
 from services.passive.party import PassiveParty
-from studies.simulation.direct_peers import DirectPeer
-from studies.simulation.wired_trainings import ignore_step
 from vfl.data import BlindedIds
 from vfl.data.id_array import IdArray
 
@@ -106,9 +106,9 @@ def ways_of(name: str, others: Sequence[str], sessions: Sessions, find: Callable
     """
 
     def peer(other: str) -> DirectPeer:
-        return DirectPeer(name, lambda session_id: find(other).exchange_of(session_id, object))
+        return DirectPeer(name, lambda session_id: find(other).exchange_of(session_id))
 
     role = Role.ACTIVE if name == Role.ACTIVE else Role.PASSIVE
     peers = {other: peer(other) for other in others}
     coordinator = DirectCoordinator(sessions, Identity(role, name))
-    return {"coordinator": coordinator, "peers": peers, "share_peers": peers, "message_peers": peers}
+    return {"coordinator": coordinator, "peers": peers}

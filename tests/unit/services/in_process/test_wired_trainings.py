@@ -5,7 +5,7 @@ import pytest
 
 from services.common.agreement import TrainingPlan
 from services.common.errors import OutOfOrder
-from studies.simulation.wired_trainings import ignore_step, train_together, wired_trainings
+from services.in_process.wired_trainings import ignore_step, train_together, wired_trainings
 from tests.harness.agreements import letting_all_open
 from tests.harness.exchanges import Problem, largest_difference, random_problem, train_plainly
 from tests.harness.shared_sessions import SHARED_PLAN

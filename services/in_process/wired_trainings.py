@@ -7,9 +7,9 @@ from typing import Any
 
 from services.common.agreement import Agreement
 from services.common.meters import StageTimer
+from services.in_process.direct_peers import DirectPeer
 from services.party.party_training import PartyTraining
 from services.party.training_means import TrainingMeans
-from studies.simulation.direct_peers import DirectPeer
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 
@@ -44,7 +44,7 @@ def wired_trainings(
         for name, gridded in features.items():
             peers = {other: peer(name, other) for other in features if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
-            party_means = TrainingMeans(peers, executor=executor, share_peers=peers, message_peers=peers, **means(name))
+            party_means = TrainingMeans(peers, executor=executor, **means(name))
             is_label_party = name == agreement.active.name
             trainings[name] = PartyTraining(agreement, name, gridded, labels if is_label_party else None, party_means)
         yield trainings
