@@ -1,5 +1,7 @@
 """A mailbox against peers that send what wasn't agreed on: it is refused, and changes nothing."""
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -157,6 +159,74 @@ def test_who_waits_or_sends_is_told_why_it_ended(ends: str, error: type[Federati
     ):
         with pytest.raises(error, match="enough"):
             call()
+
+
+@pytest.mark.parametrize("ends", ["end", "suspend"])
+def test_nothing_is_let_in_once_it_has_ended_even_while_it_is_read(ends: str) -> None:
+    asked = list[int]()
+
+    def shape(step: int) -> tuple[int, ...]:
+        # Asked for as the header is checked, and then as the numbers are read.
+        asked.append(step)
+        if len(asked) == 2:
+            getattr(box, ends)("enough")
+        return (2,)
+
+    kind = MessageKind("late", frozenset({P}), frozenset({A}), shape)
+    message = Message(MessageHeader("late", 0, "float64", 2), np.ones(2).tobytes())
+    box: Mailbox = Mailbox(AGREEMENT, A, {}, [kind], steps=1, timeout=0.05)
+    error = OutOfOrder if ends == "end" else Suspended
+    with pytest.raises(error, match="enough"):
+        box.receive(P, message)
+    assert len(asked) == 2
+    with pytest.raises(error, match="enough"):
+        box.expects(P, message.header)
+
+
+def test_what_lies_behind_a_step_or_the_end_is_held_by_nobody() -> None:
+    class Passing:
+        def __init__(self) -> None:
+            self.sent: list[weakref.ref[Message]] = []
+
+        def send(self, _: str, message: Message) -> None:
+            self.sent.append(weakref.ref(message))
+
+    peer = Passing()
+    box = mailbox(A, **{P: peer})
+    received = []
+    for step in range(3):
+        box.send("shares", np.ones((2 + step, 1)), step)
+        box.receive(P, shares(step))
+        received.append(weakref.ref(box.take("shares", step)[P]))
+        if step:
+            box.complete_step(step - 1)
+    box.complete_step(1)
+
+    def held(ones: list[Any]) -> list[bool]:
+        gc.collect()
+        return [one() is not None for one in ones]
+
+    # The last step may be sent again, by either.
+    assert held(peer.sent) == [False, True, True]
+    assert held(received) == [False, True, True]
+    for step in (1, 2):
+        with pytest.raises(ProtocolFailed, match=f"another shares of step {step}"):
+            box.send("shares", np.zeros((2 + step, 1)), step)
+    box.end("enough")
+    assert held(received) == [False] * 3
+
+
+def test_what_is_sent_once_is_remembered_for_the_whole_session() -> None:
+    peer = Sent()
+    box = mailbox(P, **{A: peer})
+    key = np.arange(32, dtype=np.uint8)
+    box.send("key", key)
+    for step in range(3):
+        box.complete_step(step)
+    box.send("key", key)
+    with pytest.raises(ProtocolFailed, match="sends another key of step 0 than before"):
+        box.send("key", key[::-1])
+    assert peer.messages == [KEY, KEY]
 
 
 def test_who_is_silent_is_named_with_the_protocol() -> None:
