@@ -52,11 +52,11 @@ def test_a_message_is_taken_as_it_was_sent() -> None:
     values = np.array([[0.1], [-2.5e300]])
     for _ in range(2):
         sender.send("shares", values, 0)
+        assert told == [(A, "shares", 2)], "counted before it is sent, once, however often it is"
     box = mailbox()
     for message in peer.messages:
         box.receive(P, message)
     np.testing.assert_array_equal(box.take("shares", 0)[P], values)
-    assert told == [(A, "shares", 2)], "counted once, however often it is sent"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,7 @@ def test_who_waits_or_sends_is_told_why_it_ended(ends: str, error: type[Federati
     for call in (
         lambda: box.take("shares", 0),
         lambda: box.receive(P, KEY),
+        lambda: box.expects(P, KEY.header),
         lambda: box.send("shares", np.ones((2, 1))),
     ):
         with pytest.raises(error, match="enough"):
@@ -183,7 +184,8 @@ def test_nothing_is_let_in_once_it_has_ended_even_while_it_is_read(ends: str) ->
         box.expects(P, message.header)
 
 
-def test_what_lies_behind_a_step_or_the_end_is_held_by_nobody() -> None:
+@pytest.mark.parametrize("ends", ["end", "suspend"])
+def test_what_lies_behind_a_step_or_the_end_is_held_by_nobody(ends: str) -> None:
     class Passing:
         def __init__(self) -> None:
             self.sent: list[weakref.ref[Message]] = []
@@ -212,7 +214,7 @@ def test_what_lies_behind_a_step_or_the_end_is_held_by_nobody() -> None:
     for step in (1, 2):
         with pytest.raises(ProtocolFailed, match=f"another shares of step {step}"):
             box.send("shares", np.zeros((2 + step, 1)), step)
-    box.end("enough")
+    getattr(box, ends)("enough")
     assert held(received) == [False] * 3
 
 
