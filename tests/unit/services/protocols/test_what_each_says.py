@@ -92,6 +92,22 @@ def test_what_training_shows_each_party(name: str, opens: bool, told: list[tuple
     assert losses == [name == "shared, validated", False]
 
 
+def test_answers_are_about_labels_at_one_party_and_about_scores_at_the_other() -> None:
+    agreement = session("hu")
+    about = {one.party: one.about for one in agreement.plan.training.exposures(agreement)}
+    assert about == {
+        "passive": "active's residuals, and so the labels, of one batch",
+        "active": "passive's part of the scores of one batch",
+    }
+
+
+def test_one_sum_of_a_step_tells_labels_as_many_do() -> None:
+    plan = TrainingPlan(batch_size=40, epochs=5).changed(learner="network", learner_options={"backward": "paillier"})
+    agreement = agreed(plan.changed(hidden=1), features=(5, 1))
+    _, signal = agreement.plan.training.exposures(agreement)
+    assert (signal.party, signal.equations, signal.possible) == ("passive", 1, True)
+
+
 @pytest.mark.parametrize(
     ("name", "conduct", "words"),
     [
