@@ -97,7 +97,6 @@ class HonestJob:
     def __init__(self, federation: Federation, **changes: Any) -> None:
         self.training = threading.Event()
         self.failure: Exception | None = None
-        self.weights: list[FloatArray] = []
         self._federation = federation
         self._changes = changes
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -112,13 +111,17 @@ class HonestJob:
         """Wait until it trains."""
         assert self.training.wait(seconds), f"the honest job does not train: {self.failure}"
 
-    def result(self, seconds: float) -> list[FloatArray]:
-        """Its weights. Raises what it failed with."""
+    def await_end(self, seconds: float) -> None:
+        """Wait until it is done. Raises what it failed with."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"the honest job hangs: not done after {seconds:g} s"
         if self.failure is not None:
             raise self.failure
-        return self.weights
+
+    def result(self, seconds: float) -> list[FloatArray]:
+        """Its weights. Raises what it failed with."""
+        self.await_end(seconds)
+        return written_weights(self._federation)
 
     def _watch(self, event: active_pb2.JobEvent) -> None:
         if event.WhichOneof("event") == "progress" and event.progress.steps_planned > 4 and event.progress.steps_done:
@@ -127,7 +130,6 @@ class HonestJob:
     def _run(self) -> None:
         try:
             self._federation.train(watch=self._watch, **self._changes)
-            self.weights = written_weights(self._federation)
         except FederationFailed as error:
             self.failure = error
         finally:

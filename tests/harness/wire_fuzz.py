@@ -112,11 +112,13 @@ class Fuzzer:
     Attributes:
         seed: the same one makes the same requests.
         sessions: ids of sessions, so that messages get past the first check.
+        kinds: names of a protocol's messages, so that they get past the next one.
         tame: changes a valid message before it is sent, such as one that would start a job.
     """
 
     seed: int
     sessions: Sequence[str] = ()
+    kinds: Sequence[str] = ()
     tame: Callable[[Message], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -196,6 +198,8 @@ class Fuzzer:
     def _value(self, field_: FieldDescriptor) -> Any:
         if field_.name == "session_id" and self.sessions and self._source.random() < 0.7:
             return self._source.choice(self.sessions)
+        if field_.name == "kind" and self.kinds and self._source.random() < 0.7:
+            return self._source.choice(self.kinds)
         if field_.cpp_type in _INTEGER_TYPES:
             low, high = _INTEGER_TYPES[field_.cpp_type]
             small = self._source.randrange(6) if self._source.random() < 0.4 else self._source.choice(_WIDE)

@@ -1,9 +1,10 @@
 """Hostile messages for every call, from who may send them and who may not: nothing breaks, nobody is disturbed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -14,9 +15,19 @@ from plumbline.federation import Federation
 from protos.v1 import common_pb2, coordinator_pb2, coordinator_pb2_grpc, passive_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.identity import role_of
-from tests.harness.hostile import PROCESSES, SEEDED, HonestJob, assert_sound, log_of, raw_channel, scores_of, trained
+from tests.harness.hostile import (
+    PROCESSES,
+    SEEDED,
+    HonestJob,
+    assert_sound,
+    log_of,
+    raw_channel,
+    scores_of,
+    written_weights,
+)
 from tests.harness.processes import quick_federation, refused
 from tests.harness.wire_fuzz import FORGERY, SERVED_BY, Answers, Call, Fuzzer, calls, calls_at
+from vfl.arrays import FloatArray
 
 # Per call: half of them idle, from each caller in turn.
 QUICK_REQUESTS, LONG_REQUESTS = 10, 2_000
@@ -49,10 +60,10 @@ def no_job(message: Message) -> None:
 class Attack:
     """Sends hostile requests of every call from every caller, in turn."""
 
-    def __init__(self, federation: Federation, seed: int) -> None:
+    def __init__(self, federation: Federation, seed: int, kinds: Sequence[str] = ()) -> None:
         processes = federation.processes
         self.sessions = ["unknown"]
-        fuzzer = Fuzzer(seed, self.sessions, no_job)
+        fuzzer = Fuzzer(seed, self.sessions, kinds, no_job)
         self.answers = Answers()
         self._callers = ("operator", *processes.settings)
         self._targets = [(callee, call) for callee in processes.settings for call in calls_at(role_of(callee))]
@@ -122,19 +133,47 @@ def test_an_honest_session_on_shared_weights_under_fire_ends_with_the_same_weigh
         check_under_fire(running, amount, within=2 * 2.0**-16)
 
 
-def check_under_fire(federation: Federation, amount: int, *, within: float) -> None:
+@AMOUNTS
+def test_an_honest_session_of_trees_under_fire_ends_with_the_same_scores(tmp_path: Path, amount: int) -> None:
+    """Of messages that the session's table has, at parties whose mailboxes are open."""
+    options = {"n_estimators": 25, "max_depth": 3, "max_bin": 8, "gradient_bits": 12}
+    settings = {**SEEDED, "step_timeout": 8, "alignments_per_day": 100_000}
+    trees = {"learner": "boosted_trees", "learner_options": options, "epochs": 25, "batch_size": 0}
+    kinds = ["key", "order", "mask_key"]
+    kinds += [
+        f"{kind} {level} 1" for kind in ("derivatives", "sums", "splits", "divided", "routes") for level in range(3)
+    ]
+    with quick_federation(tmp_path, **{**settings, **trees}) as running:
+        check_under_fire(running, amount, terms={}, within=0.0, read=known_scores, kinds=kinds)
+
+
+def known_scores(federation: Federation) -> list[FloatArray]:
+    return [scores_of(federation).drop(columns="error").to_numpy(dtype=np.float64)]
+
+
+def check_under_fire(
+    federation: Federation,
+    amount: int,
+    *,
+    within: float,
+    terms: Mapping[str, Any] = TERMS,
+    read: Callable[[Federation], list[FloatArray]] = written_weights,
+    kinds: Sequence[str] = (),
+) -> None:
     """Train honestly, again and again, while hostile requests come: weights are those of a job in peace."""
-    expected = trained(federation, **TERMS)
-    attack = Attack(federation, seed=amount + 1)
+    federation.train(**terms)
+    expected = read(federation)
+    attack = Attack(federation, amount + 1, kinds)
     sent = jobs = 0
     while sent < amount:
-        job = HonestJob(federation, **TERMS)
+        job = HonestJob(federation, **terms)
         job.await_training()
         attack.sessions[:] = ["unknown", federation.status().session_id]
         while job.is_running and sent < amount:
             attack.round(4)
             sent += 4
-        for ours, undisturbed in zip(job.result(300), expected, strict=True):
+        job.await_end(300)
+        for ours, undisturbed in zip(read(federation), expected, strict=True):
             np.testing.assert_allclose(ours, undisturbed, rtol=0.0, atol=within)
         jobs += 1
     attack.close()

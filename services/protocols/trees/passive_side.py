@@ -1,10 +1,11 @@
 """A passive party's side of trees: it adds up ciphertexts over its bins, divides by its columns, and follows routes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.errors import FederationError, InvalidMessage, OutOfOrder
 from services.protocols.trees.tree_messages import (
     CLEAR,
     BinSums,
@@ -83,12 +84,14 @@ class PassiveSide:
             turn = f"it is tree {self._tree}'s turn" if self._tree >= 0 else "no tree has begun"
             raise OutOfOrder(f"Tree {message.tree} doesn't grow here now: {turn}.")
         if isinstance(message, SplitsChosen):
-            divided = [self.receive(one) for one in message.splits]
+            with self._whole_level():
+                divided = [self.receive(one) for one in message.splits]
             return NodesDivided(message.tree, tuple(one for one in divided if isinstance(one, NodeDivided)))
         if isinstance(message, NodesDivided):
-            for one in message.nodes:
-                if one.party != self._name or one.node not in self.trees[-1]:
-                    self.receive(one)
+            with self._whole_level():
+                for one in message.nodes:
+                    if one.party != self._name or one.node not in self.trees[-1]:
+                        self.receive(one)
             return None
         if message.key in self._answered:
             before, reply = self._answered[message.key]
@@ -100,6 +103,20 @@ class PassiveSide:
         reply = self._answer(message)
         self._answered[message.key] = message, reply
         return reply
+
+    @contextmanager
+    def _whole_level(self) -> Iterator[None]:
+        """Undo all divisions of a level where one of them is refused."""
+        nodes, splits_of, answered = self._nodes, self._splits_of, self._answered
+        splits, tree = len(self.owned.splits), dict(self.trees[-1])
+        self._nodes, self._splits_of, self._answered = dict(nodes), dict(splits_of), dict(answered)
+        try:
+            yield
+        except FederationError:
+            self._nodes, self._splits_of, self._answered = nodes, splits_of, answered
+            self.trees[-1] = tree
+            del self.owned.splits[splits:]
+            raise
 
     def asked(self, level: int) -> tuple[int, ...]:
         """Name the nodes of a level whose sums the label party needs, as it does: empty where none can be divided."""

@@ -112,8 +112,7 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     def forms(self, plan: TrainingPlan, classes: int) -> Forms:
         """Count each question on a record's way as a form, though it is only which side of a threshold it is on."""
-        learner = plan.family
-        depth = learner.max_depth if isinstance(learner, BoostedTrees) else 1
+        depth = cast(BoostedTrees, plan.family).max_depth
         return Forms(of_model=depth * plan.epochs, of_epoch=depth)
 
     def told_rows(self, agreement: Agreement, rows: RowSplit) -> IntArray:

@@ -1,5 +1,7 @@
 """A mailbox against peers that send what wasn't agreed on: it is refused, and changes nothing."""
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -58,11 +60,11 @@ def test_a_message_is_taken_as_it_was_sent() -> None:
     values = np.array([[0.1], [-2.5e300]])
     for _ in range(2):
         sender.send("shares", values, 0)
+        assert told == [(A, "shares", 2)], "counted before it is sent, once, however often it is"
     box = mailbox()
     for message in peer.messages:
         box.receive(P, *message)
     np.testing.assert_array_equal(box.take("shares", 0)[P], values)
-    assert told == [(A, "shares", 2)], "counted once, however often it is sent"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,7 @@ def test_who_waits_or_sends_is_told_why_it_ended(ends: str, error: type[Federati
     for call in (
         lambda: box.take("shares", 0),
         lambda: box.receive(P, *KEY),
+        lambda: box.expects(P, *KEY[:2], KEY[2].header),
         lambda: box.send("shares", np.ones((2, 1))),
     ):
         with pytest.raises(error, match="enough"):
@@ -194,6 +197,75 @@ def test_where_a_protocol_shows_no_keys_and_asks_nothing_both_are_refused() -> N
     ):
         with pytest.raises(NotAllowed, match=f"{P} has no"):
             call()
+
+
+@pytest.mark.parametrize("ends", ["end", "suspend"])
+def test_nothing_is_let_in_once_it_has_ended_even_while_it_is_read(ends: str) -> None:
+    asked = list[int]()
+
+    def shape(step: int) -> tuple[int, ...]:
+        # Asked for as the header is checked, and then as the numbers are read.
+        asked.append(step)
+        if len(asked) == 2:
+            getattr(box, ends)("enough")
+        return (2,)
+
+    kind = MessageKind("late", frozenset({P}), frozenset({A}), shape)
+    message = WireVector("", 2, 8, 0, np.ones(2).tobytes(), "float64")
+    box: Mailbox = Mailbox(AGREEMENT, A, {}, [kind], steps=1, timeout=0.05)
+    error = OutOfOrder if ends == "end" else Suspended
+    with pytest.raises(error, match="enough"):
+        box.receive(P, "late", 0, message)
+    assert len(asked) == 2
+    with pytest.raises(error, match="enough"):
+        box.expects(P, "late", 0, message.header)
+
+
+@pytest.mark.parametrize("ends", ["end", "suspend"])
+def test_what_lies_behind_a_step_or_the_end_is_held_by_nobody(ends: str) -> None:
+    class Passing:
+        def __init__(self) -> None:
+            self.sent: list[weakref.ref[WireVector]] = []
+
+        def send(self, *message: Any) -> None:
+            self.sent.append(weakref.ref(message[-1]))
+
+    peer = Passing()
+    box = mailbox(A, **{P: peer})
+    received = []
+    for step in range(3):
+        box.send("shares", np.ones((2 + step, 1)), step)
+        box.receive(P, *shares(step))
+        received.append(weakref.ref(box.take("shares", step)[P]))
+        if step:
+            box.complete_step(step - 1)
+    box.complete_step(1)
+
+    def held(ones: list[Any]) -> list[bool]:
+        gc.collect()
+        return [one() is not None for one in ones]
+
+    # The last step may be sent again, by either.
+    assert held(peer.sent) == [False, True, True]
+    assert held(received) == [False, True, True]
+    for step in (1, 2):
+        with pytest.raises(ProtocolFailed, match=f"another shares of step {step}"):
+            box.send("shares", np.zeros((2 + step, 1)), step)
+    getattr(box, ends)("enough")
+    assert held(received) == [False] * 3
+
+
+def test_what_is_sent_once_is_remembered_for_the_whole_session() -> None:
+    peer = Sent()
+    box = mailbox(P, **{A: peer})
+    key = np.arange(32, dtype=np.uint8)
+    box.send("key", key)
+    for step in range(3):
+        box.complete_step(step)
+    box.send("key", key)
+    with pytest.raises(ProtocolFailed, match="sends another key of step 0 than before"):
+        box.send("key", key[::-1])
+    assert peer.messages == [KEY, KEY]
 
 
 def test_who_is_silent_is_named_with_the_protocol() -> None:

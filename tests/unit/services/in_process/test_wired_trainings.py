@@ -6,6 +6,7 @@ import pytest
 from services.common.agreement import TrainingPlan
 from services.common.errors import OutOfOrder
 from services.in_process.wired_trainings import ignore_step, train_together, wired_trainings
+from services.party.resumption import Resumption
 from tests.harness.agreements import letting_all_open
 from tests.harness.exchanges import Problem, largest_difference, random_problem, train_plainly
 from tests.harness.shared_sessions import SHARED_PLAN
@@ -76,6 +77,20 @@ def test_shared_weights_open_where_the_float64_training_ends() -> None:
         train_together(trainings, plan.epochs)
         found = [np.asarray(one.half.weights) for one in trainings.values()]
     assert np.abs(np.vstack(found) - theta).max() <= 1e-3  # weights are opened in few bits
+
+
+@pytest.mark.parametrize("protocol", ["hu", "shared"])
+def test_who_goes_on_does_so_at_the_step_under_another_key(protocol: str) -> None:
+    problem = random_problem(rows=24, columns=4)
+    plan = SHARED_PLAN.changed(protocol=protocol, epochs=1, batch_size=8)
+    agreement = letting_all_open(problem.agreement(plan))
+    with wired_trainings(agreement, problem.gridded, problem.labels, _means(problem).__getitem__) as trainings:
+        setting, before = trainings["active"].setting, trainings["active"].side
+        side = plan.training.resumed(setting, before, Resumption(2))
+        assert side.exchange.public_key.key_id != before.exchange.public_key.key_id
+        assert side.exchange._order.step == 2
+        # Weights are set by who has them go on: of one protocol the half is the same, of the other it is begun anew.
+        assert (side.half is before.half) == (protocol == "hu")
 
 
 def _begun(problem: Problem, plan: TrainingPlan, name: str) -> object:

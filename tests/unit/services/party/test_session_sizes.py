@@ -8,6 +8,7 @@ import pytest
 
 from defences.response_truncation import ResponseTruncation
 from services.adversary.training import _batches
+from services.common import limits
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.errors import InvalidMessage
 from services.party.party_defences import PartyDefences
@@ -41,6 +42,13 @@ def test_more_steps_than_a_party_records_are_refused_by_the_party_itself() -> No
     problem = random_problem(rows=300)
     plan = replace(SMALL_PLAN, cipher="plain", epochs=10_000, batch_size=1)
     with pytest.raises(InvalidMessage, match="larger batch_size or fewer epochs"), wired(problem, plan):
+        pass
+
+
+def test_messages_larger_than_may_be_sent_are_refused_as_the_session_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "VECTOR_BYTES", 1_000)
+    problem = random_problem(rows=60)
+    with pytest.raises(InvalidMessage, match="One message of a step would have"), wired(problem, SMALL_PLAN):
         pass
 
 

@@ -33,6 +33,10 @@ def test_a_passive_party_is_warned_unless_units_times_epochs_stay_below_half_of_
         else:
             assert guarded(agreement, name, "refuse").warnings == []
         assert guarded(agreement, name, "off").warnings == []
+        # Sums of units are no equations of an answer: what is told of a record is compared with what is warned of.
+        (told,) = guarded(agreement, name).told.values()
+        assert (told.equations, told.bits, told.ratio) == (0, 0, pytest.approx(24 / sum(features[1:])))
+    assert guarded(agreement, "active").told == {}
 
 
 @pytest.mark.parametrize(

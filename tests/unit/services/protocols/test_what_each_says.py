@@ -92,6 +92,62 @@ def test_what_training_shows_each_party(name: str, opens: bool, told: list[tuple
     assert losses == [name == "shared, validated", False]
 
 
+def test_answers_are_about_labels_at_one_party_and_about_scores_at_the_other() -> None:
+    agreement = session("hu")
+    about = {one.party: one.about for one in agreement.plan.training.exposures(agreement)}
+    assert about == {
+        "passive": "active's residuals, and so the labels, of one batch",
+        "active": "passive's part of the scores of one batch",
+    }
+
+
+_ZERO = {"initialisation": "zero"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "features", "passive", "active"),
+    [
+        (
+            {"batch_size": 8},
+            (4, 3),
+            "From the first step: there are no more unknowns than",
+            "From the first step: there",
+        ),
+        ({"batch_size": 200, "learner_options": _ZERO}, (4, 3), "From the first step: with zero weights", "Not within"),
+        ({"batch_size": 200}, (4, 3), "From the first step, by search", "Not within this session: 14 steps, where 28 "),
+        ({"batch_size": 400}, (2, 20), "From the first steps: few sums move with so few weights", "Not within"),
+        ({"batch_size": 400}, (4, 3), "From step 8, if weights hardly move until then: 8 steps were", "Not within"),
+        ({"batch_size": 400, "epochs": 6}, (4, 3), "From step 8, if weights", "From step 24, if weights hardly move"),
+        (
+            {"batch_size": 400, "epochs": 5},
+            (4, 3),
+            "From step 8, if weights",
+            "Not within this session: 20 steps, where",
+        ),
+        (
+            {"batch_size": 400, "epochs": 39, "batches": "reshuffled"},
+            (4, 3),
+            "From epoch 39 on, by listening",
+            "From step",
+        ),
+        ({"batch_size": 400, "epochs": 38, "batches": "reshuffled"}, (4, 3), "From step 8, if weights", "From step"),
+    ],
+)
+def test_since_when_answers_tell(changes: dict[str, Any], features: tuple[int, ...], passive: str, active: str) -> None:
+    agreement = agreed(TrainingPlan(epochs=2).changed(**changes), features=features, rows=2000)
+    for one in agreement.plan.training.exposures(agreement):
+        since = passive if one.party == "passive" else active
+        assert one.since.startswith(since), one
+        assert one.possible != one.since.startswith("Not within this session")
+
+
+def test_one_sum_of_a_step_tells_labels_as_many_do() -> None:
+    plan = TrainingPlan(batch_size=40, epochs=5).changed(learner="network", learner_options={"backward": "paillier"})
+    agreement = agreed(plan.changed(hidden=1), features=(5, 1))
+    _, signal = agreement.plan.training.exposures(agreement)
+    assert (signal.party, signal.equations, signal.possible) == ("passive", 1, True)
+
+
 @pytest.mark.parametrize(
     ("name", "conduct", "words"),
     [

@@ -258,7 +258,7 @@ def test_gradients_of_a_tree_are_read_once_and_in_turn(
     other = to_bytes(from_bytes(gradients.ciphertexts, 60, 128)[::-1], 128)
     with pytest.raises(InvalidMessage, match=r"contradicts .* about gradients of tree 0"):
         side.receive(replace(gradients, ciphertexts=other))
-    with pytest.raises(OutOfOrder, match="Tree 2"):
+    with pytest.raises(OutOfOrder, match=r"Tree 2 doesn't grow here now: it is tree 0's turn\."):
         side.receive(replace(gradients, tree=2))
 
 

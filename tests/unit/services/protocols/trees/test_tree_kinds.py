@@ -31,6 +31,14 @@ def test_splits_and_routes_are_read_as_they_were_written() -> None:
     assert kinds.read_routes(kinds.routes_of(NodesDivided(0, ()), 3), 0, 3).nodes == ()
 
 
+def test_what_a_message_tells_is_counted_under_its_name() -> None:
+    told = {"sums": "bins' sums", "splits": "splits", "divided": "routes", "routes": "routes"}
+    secrets = dict.fromkeys(("mask_key", "order", "key"), "")
+    for key_bits, derivatives in ((512, ""), (0, "derivatives in the clear")):
+        for kind in kinds_of(key_bits=key_bits).kinds():
+            assert kind.tells == {**told, **secrets, "derivatives": derivatives}[kind.name.split()[0]]
+
+
 @pytest.mark.parametrize("key_bits", [512, 0], ids=["paillier", "plain"])
 def test_every_message_has_one_size_in_every_tree_and_room_for_a_full_level(key_bits: int) -> None:
     kinds = kinds_of(key_bits=key_bits)

@@ -155,6 +155,7 @@ def test_a_part_is_read_from_its_arrays_and_from_nothing_else(tmp_path: Path) ->
         for training in trainings_of(made):
             part = cast(ServedTrees, training.model.part)
             arrays = dict(part.arrays())
+            assert not [name for name in ("order", "secret", "seeds") if name in repr(part)], "what a log may have"
             again = LeavesOnShares(training.agreement).read_part(arrays, TreesPart.of)
             assert (again.own.trees, again.own.splits) == (part.own.trees, part.own.splits)
             for name in arrays:

@@ -1,0 +1,343 @@
+"""Hostile messages of every kind of a protocol's table: refused by name, and nothing is changed.
+
+A mailbox refuses what its table hasn't. What the table has, of any content, the protocol's sides refuse, or go on with.
+"""
+
+import copy
+import pickle
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from services.common.agreement import TrainingPlan
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.exchange.mailbox import Mailbox
+from services.exchange.message_kinds import MessageKind
+from services.exchange.vectors import WireVector
+from services.protocols.trees.label_side import LabelSide
+from services.protocols.trees.passive_side import PassiveSide
+from services.protocols.trees.tree_kinds import TreeKinds
+from services.protocols.trees.tree_messages import (
+    BinSums,
+    NodeDivided,
+    NodesDivided,
+    Reply,
+    SplitChosen,
+    SplitsChosen,
+    SumsAsked,
+    TreeGradients,
+    TreeTerms,
+)
+from tests.harness.agreements import agreed
+from tests.harness.tree_tables import made_table
+from tests.harness.wire_fuzz import FORGERY
+from vfl.crypto import keygen
+from vfl.learning.trees import BeginTree, Divide, Histograms, OwnedColumns, TreeOptions, boost, train_in_plain
+
+QUICK_MESSAGES, LONG_MESSAGES = 20, 2_000
+AMOUNTS = pytest.mark.parametrize(
+    "amount",
+    [
+        pytest.param(QUICK_MESSAGES, id="quick"),
+        pytest.param(LONG_MESSAGES, marks=[pytest.mark.hostile_long, pytest.mark.timeout(3000)], id="long"),
+    ],
+)
+OPTIONS = TreeOptions(n_estimators=2, max_depth=3, max_bin=4, min_rows_of_a_node=5, gradient_bits=12)
+AGREEMENT = agreed(TrainingPlan(epochs=2, batch_size=8), features=(3, 2, 3))
+NAMES = tuple(party.name for party in AGREEMENT.parties)
+STEPS = OPTIONS.n_estimators
+WORDS = ("", "x", FORGERY, "\x1b[2J\u202e", "\0", "9" * 10_000, "coordinator", "float32", "object", "sums 0 9")
+INTEGERS = (-(2**63), -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 255, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
+
+
+def trees(key_bits: int) -> list[MessageKind]:
+    table = made_table(60, (2, 2, 3))
+    return list(TreeKinds(TreeTerms(NAMES, table.plan(OPTIONS), key_bits)).kinds())
+
+
+def numbers() -> list[MessageKind]:
+    """As another package's protocol would add up: all to all, and more in each step than before."""
+    everybody = frozenset(NAMES)
+    return [
+        MessageKind("seed", everybody, everybody, lambda _: (32,), "uint8", once=True),
+        MessageKind("sums", everybody, everybody, lambda step: (4 + step, 2), tells="sums"),
+    ]
+
+
+TABLES = {"trees": lambda: trees(512), "trees in the clear": lambda: trees(0), "sums": numbers}
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message as a mailbox is given it: by whom, of what kind, of which step, and what it says of its numbers."""
+
+    peer: str
+    kind: str
+    step: int
+    numbers: str
+    count: int
+    width: int
+    data: bytes
+    key_id: str = ""
+    exponent: int = 0
+
+    def reach(self, box: Mailbox) -> None:
+        vector = WireVector(self.key_id, self.count, self.width, self.exponent, self.data, self.numbers)
+        box.receive(self.peer, self.kind, self.step, vector)
+
+
+def honest(kind: MessageKind, peer: str, step: int, values: NDArray[Any]) -> Sent:
+    data = values.astype(f"<{values.dtype.str[1:]}").tobytes()
+    return Sent(peer, kind.name, step, kind.numbers, values.size, values.dtype.itemsize, data)
+
+
+def drawn_values(kind: MessageKind, step: int, source: random.Random) -> NDArray[Any]:
+    shape, dtype = kind.shape(step), np.dtype(kind.numbers)
+    if kind.numbers == "float64":
+        return np.array([source.gauss() for _ in range(prod(shape))]).reshape(shape)
+    return np.frombuffer(source.randbytes(prod(shape) * dtype.itemsize), dtype=dtype).reshape(shape)
+
+
+def hostile(message: Sent, kinds: list[MessageKind], receiver: str, source: random.Random) -> Iterator[Sent]:
+    """A message with one thing or several wrong, without an end."""
+    declared = {kind.name: kind for kind in kinds}
+    changes: dict[str, Callable[[], Any]] = {
+        "peer": lambda: source.choice([*NAMES, "passive-9", *WORDS]),
+        "kind": lambda: source.choice([*declared, *WORDS]),
+        "step": lambda: source.choice([one for one in INTEGERS if one >= 0]),
+        "numbers": lambda: source.choice(["float64", "uint64", "uint8", "integers", *WORDS]),
+        "width": lambda: source.choice([0, 1, 2, 4, 8, 16, 2**32 - 1]),
+        "key_id": lambda: source.choice(WORDS),
+        "exponent": lambda: source.choice([-8, 0, 1, 2**31 - 1]),
+        "count": lambda: source.choice([one for one in INTEGERS if one >= 0] + [message.count - 1, message.count + 1]),
+        "data": lambda: source.randbytes(abs(len(message.data) + source.choice((-8, -1, 1, 8, 4_000)))),
+    }
+    while True:
+        wrong = source.sample(list(changes), source.choice((1, 1, 1, 2, 3)))
+        made = replace(message, **{name: changes[name]() for name in wrong})
+        kind = declared.get(made.kind)
+        is_declared = (
+            kind is not None
+            and made.peer in kind.senders - {receiver}
+            and receiver in kind.receivers
+            and made.step in ((0,) if kind.once else (0, 1))
+            and made.numbers == kind.numbers
+            and made.count == prod(kind.shape(made.step))
+            and (made.width, made.key_id, made.exponent) == (np.dtype(kind.numbers).itemsize, "", 0)
+            and len(made.data) == made.count * np.dtype(kind.numbers).itemsize
+        )
+        if not is_declared:
+            yield made
+
+
+@AMOUNTS
+@pytest.mark.parametrize("receiver", NAMES)
+@pytest.mark.parametrize("table", TABLES)
+def test_a_mailbox_refuses_what_its_table_has_not_and_takes_what_it_has(amount: int, receiver: str, table: str) -> None:
+    kinds, source = TABLES[table](), random.Random(amount)  # noqa: S311 - repeats
+    box = Mailbox(AGREEMENT, receiver, {}, kinds, steps=STEPS, timeout=0.0)
+    taken = [kind for kind in kinds if receiver in kind.receivers]
+    words = Counter[type[FederationError]]()
+
+    def fire(message: Sent, count: int) -> None:
+        sending = hostile(message, kinds, receiver, source)
+        for _ in range(count):
+            one = next(sending)
+            with pytest.raises((InvalidMessage, NotAllowed, OutOfOrder)) as refused:
+                one.reach(box)
+            said = str(refused.value)
+            words[refused.type] += 1
+            assert said.isprintable() or one.peer not in NAMES, "who sends is known by a certificate"
+            assert len(said) < 1_000 or one.peer not in NAMES
+            named = (f"send to {receiver}.", f" of {one.kind}", f"Step {one.step} ", f"got {one.step}.")
+            assert any(part in said for part in named), said
+
+    expected = dict[tuple[str, int], dict[str, NDArray[Any]]]()
+    for kind in taken:
+        step = 0 if kind.once else source.randrange(STEPS)
+        for peer in sorted(kind.senders - {receiver}):
+            values, other = (drawn_values(kind, step, source) for _ in range(2))
+            message = honest(kind, peer, step, values)
+            fire(message, amount // 2)
+            with pytest.raises(PeerVanished, match=f"for {peer}'s {kind.name} of step {step} "):
+                box.take(kind.name, step)
+            message.reach(box)
+            message.reach(box)
+            fire(message, amount - amount // 2)
+            with pytest.raises(OutOfOrder, match=f"Another {kind.name} of step {step} was received already"):
+                honest(kind, peer, step, other).reach(box)
+            expected.setdefault((kind.name, step), {})[peer] = values
+    for (name, step), of_peers in expected.items():
+        for peer, values in box.take(name, step).items():
+            np.testing.assert_array_equal(values, of_peers[peer])
+    assert words.keys() >= {InvalidMessage, NotAllowed}
+
+
+# -- of the table, and of no honest party ------------------------------------------------------------------------------
+
+
+Side = PassiveSide | LabelSide
+# What computes, ways to others, and a key that no copy is made of.
+SHARED_BY_COPIES = ("_engine", "_peers", "_private_key")
+
+
+def state_of(side: Side) -> bytes:
+    return pickle.dumps({name: value for name, value in vars(side).items() if name not in SHARED_BY_COPIES})
+
+
+class TreesOfTwo:
+    """A label party and a passive one, whose messages may be changed on their way."""
+
+    def __init__(self, key_bits: int) -> None:
+        self.table = table = made_table(90, (1, 3), missing=0.1)
+        public_key, private_key = keygen(key_bits, insecure=True) if key_bits else (None, None)
+        plan = table.plan(OPTIONS)
+        self.terms = TreeTerms(("bank", "fintech"), plan, key_bits)
+        self.passive = PassiveSide(self.terms, "fintech", table.tables[1], public_key)
+        self.before: Callable[[Any], object] = lambda message: None
+        self.lie: Callable[[Any, Reply], Reply] = lambda message, reply: reply
+        self.label = LabelSide(self.terms, table.tables[0], private_key, {"fintech": self.reach})
+        self.model: Any = None
+
+    def reach(self, message: Any) -> Reply:
+        self.before(message)
+        return self.lie(message, self.passive.receive(message))
+
+    def train(self, asked: Callable[[Any], Any] | None = None) -> None:
+        program, answer = boost(self.table.labels, self.terms.plan, self.label.owned), None
+        try:
+            while True:
+                request = program.send(answer)
+                answer = (asked or self.label.answer)(request)
+        except StopIteration as ended:
+            self.model = ended.value
+
+
+class Lies:
+    """Makes what no honest party says, or not now: of any type, and near to what it does say."""
+
+    def __init__(self, seed: int) -> None:
+        self.source = random.Random(seed)  # noqa: S311 - repeats
+        self.types = [TreeGradients, SumsAsked, SplitChosen, SplitsChosen, NodeDivided, NodesDivided]
+
+    def of(self, kind: Any, near: Any = None) -> Any:
+        """One of a type; near to another of it, where there is one."""
+        values = {field.name: self._value(field.name) for field in fields(kind)}
+        if kind is SumsAsked:
+            values["nodes"] = tuple(self.source.choice(INTEGERS) for _ in range(self.source.randrange(4)))
+        if type(near) is not kind or self.source.random() < 0.2:
+            return kind(**values)
+        names = self.source.sample(list(values), self.source.choice((1, 1, min(2, len(values)))))
+        return replace(near, **{name: self._near(name, getattr(near, name), values[name]) for name in names})
+
+    def _near(self, name: str, was: Any, drawn: Any) -> Any:
+        if isinstance(was, bytes) and was and self.source.random() < 0.6:
+            changed = bytearray(was)
+            changed[self.source.randrange(len(was))] ^= 1 << self.source.randrange(8)
+            return bytes(changed)
+        if isinstance(was, tuple) and was and self.source.random() < 0.6:
+            one = was[-1] + 1 if isinstance(was[-1], int) else self.of(type(was[-1]), was[-1])
+            return self.source.choice([(*was, one), (*was[:-1], one), was[:-1], was + was])
+        return drawn
+
+    def _value(self, name: str) -> Any:
+        source = self.source
+        match name:
+            case "party":
+                return source.choice(["bank", "fintech", "insurer", FORGERY, ""])
+            case "left":
+                return source.randbytes(source.choice((0, 1, 7, 8, 12, 13)))
+            case "ciphertexts":
+                return source.randbytes(source.choice((0, 1, 16, 90 * 16, 90 * 128, 90 * 128 - 1)))
+            case "missing_left":
+                return source.random() < 0.5
+            case "nodes" | "splits":
+                return tuple(
+                    self.of(SplitChosen if name == "splits" else NodeDivided) for _ in range(source.randrange(4))
+                )
+            case _:
+                return source.choice(INTEGERS)
+
+
+def refusal(side: Side, call: Callable[[Any], object]) -> tuple[str, bool]:
+    """What a copy of a side refuses something with, and whether it is as it was; no words for what it takes."""
+    twin = copy.copy(side)
+    vars(twin).update(pickle.loads(state_of(side)))  # noqa: S301 - written in this line
+    before = state_of(twin)
+    try:
+        call(twin)
+    except (InvalidMessage, OutOfOrder) as error:
+        return str(error) or "no words", state_of(twin) == before
+    return "", True
+
+
+def receive(message: Any) -> Callable[[Any], object]:
+    return lambda side: side.receive(message)
+
+
+def assert_as_in_plain(trees: TreesOfTwo) -> None:
+    sides: tuple[Side, ...] = (trees.label, trees.passive)
+    owned = [
+        OwnedColumns.of(table, trees.terms.plan.trained, OPTIONS, np.array(side.owned.order))
+        for table, side in zip(trees.table.tables, sides, strict=True)
+    ]
+    assert trees.model == train_in_plain(trees.table.labels, owned, trees.terms.plan)
+    assert trees.model.trees[0].splits
+    assert [side.owned.splits for side in sides] == [one.splits for one in owned]
+
+
+@AMOUNTS
+@pytest.mark.parametrize("key_bits", [0, 512], ids=["plain", "paillier"])
+def test_a_passive_party_refuses_what_no_label_party_says_and_is_as_it_was(amount: int, key_bits: int) -> None:
+    undisturbed, trees = TreesOfTwo(key_bits), TreesOfTwo(key_bits)
+    lies, taken, refused = Lies(amount), Counter[type](), Counter[type]()
+    stages = list[Any]()
+    undisturbed.before = stages.append
+    undisturbed.train()
+
+    def lie_about(message: Any) -> None:
+        for kind in lies.types:
+            for _ in range(1 + amount // len(stages)):
+                lie = lies.of(kind, message)
+                words, is_as_before = refusal(trees.passive, receive(lie))
+                assert is_as_before, lie
+                (refused if words else taken)[kind] += 1
+
+    trees.before = lie_about
+    trees.train()
+    assert all(refused[kind] > 0.5 * amount for kind in lies.types), (taken, refused)
+    assert_as_in_plain(trees)
+
+
+@AMOUNTS
+@pytest.mark.parametrize("key_bits", [0, 512], ids=["plain", "paillier"])
+def test_a_label_party_refuses_what_no_passive_party_answers_and_is_as_it_was(amount: int, key_bits: int) -> None:
+    trees, lies = TreesOfTwo(key_bits), Lies(amount)
+    taken, refused = Counter[type](), Counter[type]()
+    stages = 2 * OPTIONS.n_estimators * OPTIONS.max_depth
+
+    def asked(request: Any) -> Any:
+        kind = NodesDivided if isinstance(request, Divide) else BinSums
+        for _ in range(0 if isinstance(request, BeginTree) else 1 + amount // stages):
+            # None is what it answers to what isn't asked.
+            trees.lie = lambda message, reply: (
+                lies.of(lies.source.choice([kind, kind, *lies.types]), reply) if reply is not None else None
+            )
+            words, is_as_before = refusal(trees.label, lambda twin: twin.answer(request))
+            assert not words or "fintech" in words
+            # A level is divided by all its owners, and a session ends with what one of them says wrongly.
+            assert is_as_before or kind is NodesDivided
+            (refused if words else taken)[type(request)] += 1
+        trees.lie = lambda message, reply: reply
+        return trees.label.answer(request)
+
+    trees.train(asked)
+    assert all(refused[kind] > 0.2 * amount for kind in (Histograms, Divide)), (taken, refused)
+    assert_as_in_plain(trees)
