@@ -81,7 +81,8 @@ class _Named:
         """Take some rows of the common order alone."""
         places = np.searchsorted(self.rows, rows)
         return {
-            peer: [PlacedColumn(one.shares, one.weights[places]) for one in some] for peer, some in self.columns.items()
+            peer: [PlacedColumn(column.shares, column.weights[places]) for column in columns]
+            for peer, columns in self.columns.items()
         }
 
 
@@ -159,7 +160,7 @@ def _named(view: TrainingView, trees: int) -> _Named:
         raise ViewError("named_bins reads what a label party is told of bins: mount it where boosted trees are grown.")
     columns: dict[str, list[PlacedColumn]] = {}
     bins: dict[str, list[IntArray]] = {}
-    left = []
+    candidates = []
     rows = np.unique(np.concatenate([step.rows for step in view.steps]))
     for peer, column in sorted({**view.told_columns, **view.bin_sums}):
         nodes = [sums for tree, sums in view.bin_sums.get((peer, column), ()) if tree < trees]
@@ -169,12 +170,12 @@ def _named(view: TrainingView, trees: int) -> _Named:
         possible = _possible(told, nodes, view.n)[rows]
         counts = possible.sum(axis=1)
         bins.setdefault(peer, []).append(np.where(counts == 1, possible.argmax(axis=1), _UNNAMED))
-        left.append(float(counts.mean()))
+        candidates.append(float(counts.mean()))
         columns.setdefault(peer, []).append(PlacedColumn.of(told, possible))
     if not columns:
         raise ViewError("named_bins has no sums of the trees that it reads: no node was divided.")
-    found = {peer: np.column_stack(some) for peer, some in bins.items()}
-    return _Named(rows, NamedBins(found, float(np.mean(left)), min(trees, len(view.steps))), columns)
+    bins_of_peers = {peer: np.column_stack(columns_of_peer) for peer, columns_of_peer in bins.items()}
+    return _Named(rows, NamedBins(bins_of_peers, float(np.mean(candidates)), min(trees, len(view.steps))), columns)
 
 
 def _possible(told: ToldColumn, nodes: list[NodeSums], rows: int) -> BoolArray:

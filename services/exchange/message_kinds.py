@@ -61,7 +61,7 @@ class MessageKind:
 
     def unpacked(self, step: int, vector: WireVector) -> NDArray[Any]:
         """Read a step's numbers; raises InvalidMessage for anything but the declared ones."""
-        vector.check(self.header(step))
+        vector.check(self.header(step), self.name)
         values = np.frombuffer(vector.data, dtype=self._on_the_wire).astype(self.numbers).reshape(self.shape(step))
         self._check_finite(values)
         return values

@@ -81,11 +81,11 @@ class WireVector:
         """Give this vector: it is all there."""
         return self
 
-    def check(self, expected: VectorHeader) -> None:
+    def check(self, expected: VectorHeader, kind: str = "") -> None:
         """Raise InvalidMessage unless this is a vector of the header that the session's terms demand."""
-        self.header.check(expected)
+        self.header.check(expected, kind)
         if len(self.data) != expected.size:
-            raise InvalidMessage(f"Expected {expected.size} bytes of values, got {len(self.data)}.")
+            raise InvalidMessage(f"Expected {expected.size} bytes of {kind or 'values'}, got {len(self.data)}.")
 
 
 @dataclass(frozen=True)

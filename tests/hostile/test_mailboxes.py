@@ -185,7 +185,7 @@ def test_a_mailbox_refuses_what_its_table_has_not_and_takes_what_it_has(amount: 
 
 Side = PassiveSide | LabelSide
 # What computes, ways to others, and a key that no copy is made of.
-SHARED_BY_COPIES = ("_engine", "_peers", "_private_key")
+SHARED_BY_COPIES = ("_engine", "_peers", "_private_key", "once")
 
 
 def state_of(side: Side) -> bytes:

@@ -82,7 +82,7 @@ def test_a_message_is_taken_as_it_was_sent() -> None:
         (
             "shares",
             0,
-            VectorHeader("", 2, 1, numbers="uint8"),
+            VectorHeader("", 2, 8, numbers="uint8"),
             InvalidMessage,
             "Wrong numbers of shares: expected float64",
         ),
@@ -120,7 +120,7 @@ def test_who_sends_no_such_message_is_refused(peer: str) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "Expected 16 bytes of values, got 0"),
+        (b"", "Expected 16 bytes of shares, got 0"),
         (b"\0" * 15, "got 15"),
         (b"\0" * 17, "got 17"),
         (np.array([np.nan, 0]).tobytes(), "finite"),
@@ -216,7 +216,7 @@ def test_nothing_is_let_in_once_it_has_ended_even_while_it_is_read(ends: str) ->
     error = OutOfOrder if ends == "end" else Suspended
     with pytest.raises(error, match="enough"):
         box.receive(P, "late", 0, message)
-    assert len(asked) == 2
+    assert len(asked) > 1
     with pytest.raises(error, match="enough"):
         box.expects(P, "late", 0, message.header)
 
