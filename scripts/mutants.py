@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGETS = (
     "vfl/crypto",
     "services/exchange",
-    "services/protocol1",
+    "services/ciphers",
     "services/protocols",
     "plumbline/judge/federation_part.py",
     "defences/dp_noise.py",

@@ -23,7 +23,6 @@ from services.party.features import description_of
 from services.party.label_sums import WHOLE, sums_of_plan
 from services.party.lasting_batches import BATCHES, Waiting, waiting_in
 from services.party.share_guard import rank_of
-from services.shared_weights.opening import record_bits
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data import GriddedFeatures
@@ -263,7 +262,7 @@ def _of_opening(agreement: Agreement) -> str:
         f"sends other messages than the protocol's reads no more there than is opened: this one {passive.bits:,} bits, "
         f"where {passive.unknowns:,} labels of {agreement.classes} classes have {labels:,.0f} at most; the active "
         f"party {active.bits // agreement.active.feature_count} bits for each of its columns, where a record of this "
-        f"table has {record_bits(agreement, _SELF):,}. With a patience, each epoch that is validated tells the active "
+        f"table has {agreement.record_bits(_SELF):,}. With a patience, each epoch that is validated tells the active "
         f"party {WORD_BITS} bits more, and which one is kept tells this one a few.{warning}"
     )
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from services.common.learner_calls import LearnerCalls
 from services.party.side import Side, SideSetting, StepAnswers
-from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import Ask, Forward, Send
+from vfl.learning import Forward, Send
 from vfl.learning.hearing import Told
 from vfl.learning.learner import OwnRequest, Request
 
@@ -24,9 +23,6 @@ class Listener(Protocol):
 
         Where a learner forwards, at a passive party: its products, (rows, h).
         """
-
-    def kept_sums(self, step: int, share: Shares) -> None:
-        """Be left with a (d, columns) share of X^T f, of the party's own features."""
 
     def told(self, step: int, parties: tuple[str, ...], what: Told) -> None:
         """Be told by an answer to a request of the learner's own; ``parties``: names, by their places."""
@@ -64,16 +60,9 @@ class _ListeningSide:
                 self._listener.own_share(step, np.array(values, dtype=np.float64))
             case Forward(values) if self._forwards and not self._is_label_party and not isinstance(values, Shares):
                 self._listener.own_share(step, self._setting.gridded.values[rows] @ values)
-            case Ask() if isinstance(answer, Shares) and not (self._forwards and self._is_label_party):
-                self._listener.kept_sums(step, answer[self._own] if not self._forwards else answer)
         if isinstance(request, OwnRequest):
             for what in self._calls(lambda: tuple(self._hearing.hear(request, answer))):
                 self._listener.told(step, self._parties, what)
-
-    @property
-    def _own(self) -> Any:
-        """Where a party's own features are among all that it has shares of."""
-        return SharedTerms(self._setting.agreement).places(self._setting.name)[self._setting.name]
 
 
 class _HeardAnswers:

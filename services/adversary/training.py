@@ -38,14 +38,13 @@ from services.ciphers.cipher import Cipher, PaillierCipher
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.lost_records import LostRecords
+from services.common.opening_options import opening_options
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, TrainingAttackOutcome
 from services.party.context import TellsAttack, nobody_watches
 from services.party.party_training import PartyTraining
 from services.party.side import Side, SideSetting
 from services.party.training_means import MakesCipher
-from services.shared_weights.opening import bits_of, fraction_bits
-from services.shared_weights.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
 from vfl.data import Table
@@ -268,7 +267,7 @@ class TrainingAdversary:
     def _view(self, training: PartyTraining, records: IntArray | None, ids: IdArray | None) -> TrainingView:
         agreement, plan, model = training.agreement, training.agreement.plan, training.model
         step_size = plan.encryption.residual_step
-        steps, equations = self._of_shares(training) if self._transcript.kept else self._of_answers(training)
+        steps, equations = self._of_shares(training) if self._transcript.shares_of_sums else self._of_answers(training)
         is_active = self._name == agreement.active.name
         rows = np.arange(agreement.active.aligned_rows)
         return TrainingView(
@@ -347,15 +346,13 @@ class TrainingAdversary:
         sums, about their mean and of such a size as sums may have, and for every peer's that sends.
         """
         agreement, model, batches = training.agreement, training.model, _batches(training.agreement)
-        half_ring = 1 << SharedTerms(agreement).formats.gradient_ring - 1
         weights = agreement.serving.numbers(model.part, training.half)
         steps, equations = [], []
-        for step, share in self._transcript.kept.items():
+        for step, share in self._transcript.shares_of_sums.items():
             rows = batches[step]
             features = model.features_of(rows)
             steps.append(OwnStep(step, rows, features @ weights))
-            centred = (share.integers + half_ring) % (2 * half_ring) - half_ring
-            sums = training.side.turn.sums((centred / half_ring).astype(np.float64) * len(rows))
+            sums = training.side.turn.sums(share * len(rows))
             senders = [peer.name for peer in agreement.peers_of(self._name) if peer.name in agreement.senders]
             equations += [Equations(step, peer, rows, features, sums) for peer in senders]
         return steps, equations
@@ -513,14 +510,15 @@ def _result(outcome: OtherFeatures | ChosenShares | Exception | SystemExit) -> T
 def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> SharingTerms:
     """Describe the terms of a session on shared weights; raises ValueError for more records than an attack can hold."""
     plan = agreement.plan
+    opening = opening_options(agreement.plan.protocol_options)
     return SharingTerms(
         features=features,
         classes=agreement.classes,
         outputs=agreement.residual_columns,
         batches=_batches(agreement),
         learner=plan.family,
-        opening_bits=bits_of(agreement),
-        opening_fraction_bits=fraction_bits(bits_of(agreement)),
+        opening_bits=opening.opening_bits,
+        opening_fraction_bits=opening.fraction_bits,
         feature_fraction_bits=plan.feature_fraction_bits,
         peers={peer.name: peer.feature_count for peer in agreement.peers_of(name)},
     )

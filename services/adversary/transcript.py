@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from attacks.told_bins import HeardTrees
 from vfl.arrays import FloatArray
-from vfl.crypto.sharing.shares import Shares
 from vfl.learning.hearing import Told
 
 
@@ -18,7 +17,7 @@ class Transcript:
         answers: by step and peer, what the residuals were multiplied by, and the sums that followed.
         products: by step, the other parties' products of a first layer, added up, (s, h).
         residuals: by step and peer, what it has sent in the clear, (s, columns).
-        kept: by step, its share of its own sums, (d, columns), where weights are shared.
+        shares_of_sums: by step, its share of its own sums, (d, columns), from -1 to 1, where weights are shared.
         trees: what a learner that grows trees told.
     """
 
@@ -27,16 +26,12 @@ class Transcript:
     answers: dict[tuple[int, str], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
     products: dict[int, FloatArray] = field(default_factory=dict)
     residuals: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
-    kept: dict[int, Shares] = field(default_factory=dict)
+    shares_of_sums: dict[int, FloatArray] = field(default_factory=dict)
     trees: HeardTrees = field(default_factory=HeardTrees)
 
     def own_share(self, step: int, share: FloatArray) -> None:
         """Keep the party's own share of a step."""
         self.shares[step] = share
-
-    def kept_sums(self, step: int, share: Shares) -> None:
-        """Keep what a step on shared weights left the party with."""
-        self.kept[step] = share
 
     def told(self, step: int, parties: tuple[str, ...], what: Told) -> None:
         """Keep what a learner's own request told."""
@@ -54,6 +49,10 @@ class Transcript:
     def forwarded(self, step: int, products: FloatArray) -> None:
         """Keep the others' products of a step, added up."""
         self.products[step] = products
+
+    def kept(self, step: int, share: FloatArray) -> None:
+        """Keep what a step on shared weights left the party with."""
+        self.shares_of_sums[step] = share
 
     def read(self, step: int, peer: str, residuals: FloatArray) -> None:
         """Keep what a peer has sent in the clear, as equations whose matrix is the identity."""

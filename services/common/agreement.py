@@ -430,6 +430,11 @@ class Agreement:
         """The active party's description."""
         return self.parties[0]
 
+    def record_bits(self, name: str) -> int:
+        """Count the bits of a party's features in one record."""
+        party, plan = self.party(name), self.plan
+        return party.feature_count * (plan.feature_fraction_bits + party.feature_integer_bits + party.features_signed)
+
     def party(self, name: str) -> PartyDescription:
         """Find the description of the party of this name; raises StopIteration for a name that isn't in the session."""
         return next(party for party in self.parties if party.name == name)

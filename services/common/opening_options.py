@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 OPENED, SHARED = "opened", "shared"
 _LEAST_BITS, _MOST_BITS = 18, 24
+# Of opening_bits: weights stay below 2^7 in magnitude, the others are fraction bits.
+_WHOLE_BITS = 8
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,16 @@ class OpeningOptions:
             raise ValueError(
                 f"Expected opening_bits to be from {_LEAST_BITS} to {_MOST_BITS}, got {self.opening_bits!r}."
             )
+
+    @property
+    def fraction_bits(self) -> int:
+        """Bits of an opened word that are of the fraction."""
+        return fraction_bits(self.opening_bits)
+
+
+def fraction_bits(bits: int) -> int:
+    """Count the bits of an opened word that are of the fraction."""
+    return bits - _WHOLE_BITS
 
 
 def opening_options(protocol_options: Mapping[str, Any]) -> OpeningOptions:

@@ -36,7 +36,7 @@ _WEIGHT_BYTES = 8
 
 _BUILT_IN = {
     "hu": "services.protocols.hu.protocol1:Protocol1",
-    "shared": "services.protocols.shared.shared_weights:SharedWeights",
+    "shared": "services.protocols.shared_weights.shared_weights:SharedWeights",
     "trees": "services.protocols.trees.tree_training:TreeTraining",
 }
 ENTRY_POINT_GROUP = "plumbline.protocols"

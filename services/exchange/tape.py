@@ -17,5 +17,8 @@ class Tape(Protocol):
     def forwarded(self, step: int, products: FloatArray) -> None:
         """Add up the other parties' products of a step, (rows, h); at the label party of a learner that forwards."""
 
+    def kept(self, step: int, share: FloatArray) -> None:
+        """Be left with a share of its own sums, (d, columns), from -1 to 1, where weights are shared."""
+
     def read(self, step: int, peer: str, residuals: FloatArray) -> None:
         """Read what a peer has sent in the clear, (rows, columns)."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from services.party.side import SideSetting
-from services.shared_weights.turned_columns import Turn
+from services.party.turned_columns import Turn
 from vfl.arrays import FloatArray
 from vfl.learning import BatchSchedule, Half, Part
 

@@ -21,12 +21,12 @@ from defences import (
     UpdateDefence,
 )
 from defences.base import DISCLOSING, Stage
+from services.ciphers.hidden_layer import PRODUCT_STEP
 from services.common.announced import AnnouncedDefence
 from services.common.applied_defences import load_defences, noise_source
 from services.common.identity import Role
 from services.common.run_records import DefencePrediction
 from services.common.settings import Settings, SettingsError
-from services.protocol1.hidden_layer import PRODUCT_STEP
 from vfl.arrays import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)

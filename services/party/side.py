@@ -10,7 +10,7 @@ from services.common.agreement import Agreement
 from services.common.learner_calls import LearnerCalls
 from services.common.meters import StageTimer
 from services.party.training_means import TrainingMeans
-from services.shared_weights.turned_columns import Turn
+from services.party.turned_columns import Turn
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import Ask, BatchSchedule, BlockSchedule, Half, OwnData, Part

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,10 +17,35 @@ from services.exchange.peer import Peer
 from services.exchange.tape import Tape
 from services.party.party_defences import PartyDefences
 from services.party.training_log import TrainingLog
-from services.shared_weights.shared_steps import AddedShares, OtherColumns
 from services.watching.tally import Tally
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
+
+
+class OtherColumns(Protocol):
+    """What a party encrypts in place of its columns.
+
+    Attributes:
+        forward: (n, d), for products with weights.
+        backward: (n, d), for products with residuals.
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+
+    def read(self, opened: FloatArray) -> FloatArray:
+        """Read (d, k) opened weights, and return those that the party goes on with."""
+
+
+class AddedShares(Protocol):
+    """What a label party adds to its shares of others' first layers."""
+
+    def added(self, step: int, peer: str) -> FloatArray | None:
+        """Give (d, h) numbers to add in a step to its share of a peer's weights; None for nothing."""
+
+    def read(self, step: int, products: FloatArray) -> FloatArray:
+        """Read the (s, h) sum of the others' products, and return what the party goes on with."""
+
 
 MakesCipher = Callable[[Agreement, str], Cipher]
 # How a party comes to its side of a session: it is given the setting and what makes the honest side of a setting.

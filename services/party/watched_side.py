@@ -11,7 +11,7 @@ from services.common.meters import StageTimer
 from services.common.protocol_calls import ProtocolCalls
 from services.exchange.peer import Inbox
 from services.party.side import Side, SideSetting, StepAnswers
-from services.shared_weights.turned_columns import Turn
+from services.party.turned_columns import Turn
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.shares import Shares
 from vfl.learning import Ask, BatchSchedule, BlockSchedule, Forward, Send

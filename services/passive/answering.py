@@ -9,6 +9,7 @@ import numpy as np
 
 from services.common.errors import OutOfOrder
 from services.common.identity import Identity
+from services.party.asked_once import AskedOnce
 from services.party.context import PartyContext
 from services.party.features import AlignedFeatures
 from services.party.form_count import FormCount
@@ -17,7 +18,6 @@ from services.party.party_model import PartyModel, rows_of_plan
 from services.party.served_models import ServedModels
 from services.party.session import PartySession
 from services.passive.submissions import SeenSubmissions
-from services.shared_weights.shared_serving import AskedOnce
 from vfl.arrays import IntArray
 from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.learning import Part

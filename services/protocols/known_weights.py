@@ -13,7 +13,7 @@ from services.common.protocols import DrawsOnce
 from services.common.scores import Products, are_residues
 from services.party.party_defences import Message, PartyDefences
 from services.party.party_model import PartyModel
-from services.shared_weights.turned_columns import Turn
+from services.party.turned_columns import Turn
 from vfl.arrays import FloatArray
 from vfl.learning import Half, Part
 

@@ -19,8 +19,8 @@ from services.common.run_folder import RunFolder
 from services.exchange.opening_ledger import LEDGER
 from services.party.form_count import FORMS, spent_in
 from services.party.training_log import STEPS
-from services.protocol1.exchange import GradientExchange
 from services.protocols.hu.forwarding import Forwarding
+from services.protocols.hu.gradient_exchange import GradientExchange
 from tests.harness.interruptions import Interrupted, interrupted, train_through
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.pairwise_masks import PairwiseMasks

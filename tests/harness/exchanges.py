@@ -18,7 +18,7 @@ from services.in_process.wired_trainings import train_together, wired_trainings
 from services.party.features import description_of
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
-from services.protocol1.exchange import GradientExchange
+from services.protocols.hu.gradient_exchange import GradientExchange
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PROOF_ROOTS
 from vfl.data import GriddedFeatures

@@ -17,6 +17,7 @@ import numpy as np
 from services.active.scoring import first_failure
 from services.ciphers.cipher import PaillierCipher, honest_messages
 from services.ciphers.formats import CipherFormats
+from services.ciphers.hidden_layer import hidden_vector
 from services.common.agreement import Agreement, ProposedTerms
 from services.common.alignment import alignment_context
 from services.common.errors import FederationError
@@ -28,8 +29,7 @@ from services.party.party_model import rows_of_plan
 from services.party.resumption import Place, Resumption
 from services.party.session import join
 from services.passive.party import PassiveParty
-from services.protocol1.exchange import RESIDUALS, GradientExchange
-from services.protocol1.hidden_layer import hidden_vector
+from services.protocols.hu.gradient_exchange import RESIDUALS, GradientExchange
 from tests.harness.parties import ACTIVE
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import OneCore

@@ -17,7 +17,7 @@ from services.party.context import PartyContext
 from services.party.form_count import FORMS, spent_in
 from services.party.resumption import Place, Resumption
 from services.party.training_log import kept_training
-from services.shared_weights.share_messages import Kind
+from services.protocols.shared.share_messages import Kind
 from tests.harness.interruptions import Interrupted
 from tests.harness.once import SECONDS, UNBOUNDED
 from tests.harness.parties import ACTIVE, PASSIVE, active_data, party_data, small_settings

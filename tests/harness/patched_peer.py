@@ -20,7 +20,7 @@ from services.common.errors import FederationError, Suspended
 from services.common.meters import StageTimer
 from services.party.party_training import PartyTraining
 from services.party.resumption import Place
-from services.protocol1.exchange import RESIDUALS, SUMS, GradientExchange
+from services.protocols.hu.gradient_exchange import RESIDUALS, SUMS, GradientExchange
 from services.protocols.hu.gradient_side import GradientSide, GradientStep
 from vfl.arrays import FloatArray, IntArray
 

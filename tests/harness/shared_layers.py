@@ -11,11 +11,12 @@ import numpy as np
 
 from services.common.agreement import TrainingPlan
 from services.in_process.direct_peers import DirectPeer
-from services.shared_layer.layer_exchange import LayerExchange
-from services.shared_layer.layer_steps import LayerSteps
-from services.shared_layer.layer_terms import LayerTerms
-from services.shared_weights.opening import validates_on_shares
-from services.shared_weights.shared_steps import AddedShares, SharedMeans
+from services.party.training_means import AddedShares
+from services.protocols.first_layer.layer_exchange import LayerExchange
+from services.protocols.first_layer.layer_steps import LayerSteps
+from services.protocols.first_layer.layer_terms import LayerTerms
+from services.protocols.shared.opening import validates_on_shares
+from services.protocols.shared.shared_steps import SharedMeans
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from tests.harness.sides import do_step
 from vfl.arrays import FloatArray

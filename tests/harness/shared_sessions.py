@@ -12,10 +12,9 @@ import numpy as np
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.learner_calls import LearnerCalls
 from services.party.party_model import rows_of_plan
-from services.shared_weights.share_holder import ShareHolder
-from services.shared_weights.shared_half import begin_half
-from services.shared_weights.shared_terms import SharedTerms
-from services.shared_weights.turned_columns import Turn
+from services.protocols.shared.share_holder import ShareHolder
+from services.protocols.shared.shared_half import begin_half
+from services.protocols.shared.shared_terms import SharedTerms
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import ProductTask
@@ -115,7 +114,7 @@ class SharedSession:
         for (name, block), key in zip(problem.blocks.items(), keys_of(len(problem.blocks), plan.key_bits), strict=True):
             draw = (draws or {}).get(name, secrets.randbelow)
             own = problem.own(name, plan)
-            turn = Turn.made(terms, own, calls)
+            turn = terms.made_turn(own, calls)
             holders[name] = ShareHolder(terms, name, turn.cells(block), key, engines[name], draw)
             halves[name] = begin_half(plan.family, terms, name, own, turn)
         session = cls(problem, agreement, holders, halves, engines, **tampering)

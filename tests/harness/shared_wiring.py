@@ -16,12 +16,11 @@ from services.exchange.message_link import MessageLink
 from services.exchange.peer import Peer
 from services.in_process.direct_peers import DirectPeer
 from services.party.party_model import PartyModel
-from services.shared_weights.share_exchange import ShareExchange
-from services.shared_weights.share_mailbox import ShareMailbox
-from services.shared_weights.shared_serving import SharedPart
-from services.shared_weights.shared_steps import SharedMeans, SharedSteps
-from services.shared_weights.shared_terms import SharedTerms
-from services.shared_weights.turned_columns import Turn
+from services.protocols.shared.share_exchange import ShareExchange
+from services.protocols.shared.share_mailbox import ShareMailbox
+from services.protocols.shared.shared_serving import SharedPart
+from services.protocols.shared.shared_steps import SharedMeans, SharedSteps
+from services.protocols.shared.shared_terms import SharedTerms
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
 from tests.harness.sides import do_step
@@ -68,7 +67,7 @@ def wired_shares(
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
             own = problem.own(name, plan)
-            turn = Turn.made(problem.terms(plan), own, LearnerCalls(plan.family))
+            turn = problem.terms(plan).made_turn(own, LearnerCalls(plan.family))
             cells = turn.cells(block)
             encrypted = others[name](agreement, name, cells) if name in others else None
             means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted, turn=turn)

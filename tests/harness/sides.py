@@ -1,8 +1,8 @@
 """Sides of a protocol that are driven without a session around them."""
 
 from services.party.side import run_step
-from services.shared_layer.layer_steps import LayerSteps
-from services.shared_weights.shared_steps import SharedSteps
+from services.protocols.first_layer.layer_steps import LayerSteps
+from services.protocols.shared.shared_steps import SharedSteps
 from vfl.arrays import IntArray
 
 

@@ -110,9 +110,6 @@ class _Noted(Delegating):
     def own_share(self, step: int, share: FloatArray) -> None:
         self._shares[step] = share
 
-    def kept_sums(self, step: int, share: Any) -> None:
-        raise AssertionError("protocol=hu leaves no shares")
-
     def seat(self, setting: SideSetting, make: Callable[[SideSetting], Side], ids: Any = None) -> Side:
         honest = make(replace(setting, means=replace(setting.means, cipher=self._cipher)))
         return listening(setting, honest, self)

@@ -19,11 +19,11 @@ from services.common.certificates import create_federation_certificates
 from services.common.identity import Identity, role_of
 from services.exchange.peer import Peer
 from services.exchange.vectors import WireVector
-from services.shared_layer.layer_steps import LayerSteps
-from services.shared_weights.opening import validates_on_shares
-from services.shared_weights.share_messages import Kind
-from services.shared_weights.shared_serving import SharedPart
-from services.shared_weights.shared_steps import SharedSteps
+from services.protocols.first_layer.layer_steps import LayerSteps
+from services.protocols.shared.opening import validates_on_shares
+from services.protocols.shared.share_messages import Kind
+from services.protocols.shared.shared_serving import SharedPart
+from services.protocols.shared.shared_steps import SharedSteps
 from tests.harness.shared_layers import LAYER_PLAN, wired_layers
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem
 from tests.harness.shared_wiring import Exchanges, over_mutual_tls, wired_shares

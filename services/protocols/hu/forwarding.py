@@ -7,13 +7,13 @@ label party     Z = X W + the sum of what came: no single party's where several 
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, wait
 
+from services.ciphers.hidden_layer import hidden_vector, sum_of_hidden
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.meters import StageTimer
 from services.exchange.peer import Peer
 from services.exchange.tape import Tape
-from services.protocol1.exchange import HIDDEN, GradientExchange, StepRoles
-from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
+from services.protocols.hu.gradient_exchange import HIDDEN, GradientExchange, StepRoles
 from vfl.arrays import FloatArray
 from vfl.crypto.ciphers import Plain
 from vfl.crypto.pairwise_masks import PairwiseMasks

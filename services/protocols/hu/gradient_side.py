@@ -23,8 +23,8 @@ from services.party.known_side import KnownSide
 from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
-from services.protocol1.exchange import RESIDUALS, SUMS, Beginning, GradientExchange, OpenQuestion
 from services.protocols.hu.forwarding import Forwarding, step_roles
+from services.protocols.hu.gradient_exchange import RESIDUALS, SUMS, Beginning, GradientExchange, OpenQuestion
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Ask, Forward, Half, Send
 from vfl.learning.learner import Request

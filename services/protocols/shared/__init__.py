@@ -1,1 +1,1 @@
-"""Shared weights: who decrypts keeps what it reads, as a share; of linear learners, and of a network's first layer."""
+"""What training on shared weights needs: who decrypts keeps what it reads, as a share."""

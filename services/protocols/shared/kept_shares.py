@@ -10,9 +10,9 @@ from services.common.opening_options import SHARED, OpeningOptions
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import Side, SideSetting
-from services.shared_weights.opening import validates_on_shares
-from services.shared_weights.shared_steps import SharedMeans
-from services.shared_weights.turned_columns import Turn
+from services.party.turned_columns import Turn
+from services.protocols.shared.opening import validates_on_shares
+from services.protocols.shared.shared_steps import SharedMeans
 
 # Of a share of a weight, an integer of some 100 bits, and its place.
 _SHARE_BYTES = 64

@@ -13,9 +13,9 @@ from services.common.opening_options import SHARED
 from services.common.protocols import DrawsOnce
 from services.common.scores import Products, are_residues
 from services.party.party_model import PartyModel, checked_rows
-from services.shared_weights.shared_serving import Asked, SharedPart, SharedServer, records_at_once
-from services.shared_weights.shared_terms import SharedTerms
-from services.shared_weights.turned_columns import Turn
+from services.party.turned_columns import Turn
+from services.protocols.shared.shared_serving import Asked, SharedPart, SharedServer, records_at_once
+from services.protocols.shared.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
 from vfl.learning import Half, Part
@@ -50,7 +50,7 @@ class WeightsOnShares:
 
     def turn(self, part: Part) -> Turn:
         """Give the turn that training was on."""
-        return Turn.of(SharedTerms(self.agreement), _shared(part).turn)
+        return SharedTerms(self.agreement).turn(_shared(part).turn)
 
     def most_records(self, at_most: int) -> int:
         """As many as masked products of fit a message."""

@@ -13,8 +13,8 @@ from services.common.errors import InvalidMessage
 from services.common.protocols import DrawsOnce
 from services.common.scores import Products, are_residues
 from services.party.party_model import PartyModel, checked_rows
+from services.party.turned_columns import Turn
 from services.protocols.trees.leaf_serving import SECRET_BYTES, LeafServer, named_request, reached_places
-from services.shared_weights.turned_columns import Turn
 from vfl.arrays import FloatArray
 from vfl.crypto.pairwise_masks import AgreedMasks
 from vfl.learning import Half, Part

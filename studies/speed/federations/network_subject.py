@@ -9,9 +9,9 @@ import numpy as np
 
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
-from services.shared_layer.layer_messages import FROM_LABEL_PARTY, TO_LABEL_PARTY, LayerSizes
-from services.shared_layer.layer_terms import LayerTerms
-from services.shared_weights.share_messages import Kind
+from services.protocols.first_layer.layer_messages import FROM_LABEL_PARTY, TO_LABEL_PARTY, LayerSizes
+from services.protocols.first_layer.layer_terms import LayerTerms
+from services.protocols.shared.share_messages import Kind
 from studies.speed.estimate import EstimateAsked
 from studies.speed.exchange.own_exchange import warmed
 from studies.speed.federations.step_subject import OwnCryptography, drawn_features

@@ -29,9 +29,9 @@ from plumbline.audit.plan import attack_seconds
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.protocols.hu.costs_of_sums import products_of
-from services.shared_weights.share_holder import ShareHolder
-from services.shared_weights.share_messages import Kind, MessageSizes
-from services.shared_weights.shared_terms import SharedTerms
+from services.protocols.shared.share_holder import ShareHolder
+from services.protocols.shared.share_messages import Kind, MessageSizes
+from services.protocols.shared.shared_terms import SharedTerms
 from tests.harness.shared_sessions import keys_of
 from vfl.crypto import Engine, from_bytes
 from vfl.crypto.kernels.counts import product_cost

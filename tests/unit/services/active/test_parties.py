@@ -23,7 +23,7 @@ from services.common.run_folder import RunFolder
 from services.exchange.vectors import DecryptedVector, WireVector
 from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.party.party_training import PartyTraining
-from services.protocol1.exchange import GradientExchange
+from services.protocols.hu.gradient_exchange import GradientExchange
 from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,

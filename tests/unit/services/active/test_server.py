@@ -12,7 +12,7 @@ from services.common.errors import OutOfOrder
 from services.exchange.peer import Inbox
 from services.in_process.direct_parties import DirectPassive
 from services.party.party_training import PartyTraining
-from services.protocol1.exchange import GradientExchange
+from services.protocols.hu.gradient_exchange import GradientExchange
 from tests.harness.parties import ACTIVE, Watcher, house, small_settings
 
 PLAIN = small_settings(cipher="plain")

@@ -9,7 +9,7 @@ from services.common.state_folder import StateInMemory, StateNotKept
 from services.exchange.answers import Answered
 from services.exchange.vectors import WireVector
 from services.party.training_log import TrainingLog
-from services.protocol1.exchange import Beginning, GradientExchange
+from services.protocols.hu.gradient_exchange import Beginning, GradientExchange
 from tests.harness.ciphers import TINY
 from tests.harness.exchanges import ExchangePair, exchange_pair
 

@@ -18,8 +18,8 @@ from services.common.state_folder import StateFolder, StateInMemory, StateNotKep
 from services.exchange.opening_ledger import LEDGER, OpeningLedger, opened_in
 from services.exchange.vectors import WireVector
 from services.in_process.direct_peers import DirectPeer
-from services.shared_weights.opening import kept_words
-from services.shared_weights.share_messages import Kind
+from services.protocols.shared.opening import kept_words
+from services.protocols.shared.share_messages import Kind
 from tests.harness.parties import House, active_data, house, party_data, small_settings
 
 

@@ -21,7 +21,7 @@ from services.exchange.message_link import MessageLink
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.peer import Peer
 from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
-from services.protocol1.exchange import RESIDUALS, GradientExchange
+from services.protocols.hu.gradient_exchange import RESIDUALS, GradientExchange
 from tests.harness.ciphers import CIPHERS, PLAIN, TINY, in_thread
 from tests.harness.connections import make_certificates, transport_of
 from tests.harness.exchanges import (

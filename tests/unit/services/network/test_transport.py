@@ -29,7 +29,7 @@ from services.exchange.vectors import DecryptedVector, VectorHeader, WireVector
 from services.network import gate, statuses
 from services.party.party_training import PartyTraining
 from services.party.training_means import TrainingMeans
-from services.protocol1.exchange import RESIDUALS, SUMS, GradientExchange
+from services.protocols.hu.gradient_exchange import RESIDUALS, SUMS, GradientExchange
 from tests.harness.connections import NAMELESS, issue_nameless, raw_channel, transport_of
 from tests.harness.exchanges import (
     SESSION,

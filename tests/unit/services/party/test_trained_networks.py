@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.ciphers.hidden_layer import hidden_vector, sum_of_hidden
 from services.common.agreement import TrainingPlan
 from services.common.errors import Diverged, FederationError, InvalidMessage, NotAllowed, OutOfOrder
 from services.exchange.outgoing import OutgoingVector
@@ -15,8 +16,7 @@ from services.exchange.vectors import PublicKeyShown, WireVector
 from services.in_process.wired_trainings import ignore_step
 from services.party.party_model import rows_of_plan
 from services.party.party_training import PartyTraining
-from services.protocol1.exchange import HIDDEN, GradientExchange
-from services.protocol1.hidden_layer import hidden_vector, sum_of_hidden
+from services.protocols.hu.gradient_exchange import HIDDEN, GradientExchange
 from tests.harness.exchanges import Problem, largest_difference, random_problem, run_together, wired
 from vfl.arrays import FloatArray
 from vfl.learning import VerticalData

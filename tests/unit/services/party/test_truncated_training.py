@@ -24,7 +24,7 @@ from services.coordinator.sessions import Sessions
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.tape import Tape
 from services.exchange.vectors import DecryptedVector, WireVector
-from services.protocol1.exchange import GradientExchange
+from services.protocols.hu.gradient_exchange import GradientExchange
 from tests.harness.defended import PLAIN, with_defences
 from tests.harness.exchanges import (
     names_of,

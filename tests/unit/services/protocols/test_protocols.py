@@ -10,10 +10,10 @@ import pytest
 from services.common import protocols
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
+from services.protocols.first_layer.first_layer import FirstLayer
 from services.protocols.hu.cut_layer import CutLayer
 from services.protocols.hu.protocol1 import Protocol1
-from services.protocols.shared.first_layer import FirstLayer
-from services.protocols.shared.shared_weights import SharedWeights
+from services.protocols.shared_weights.shared_weights import SharedWeights
 from tests.harness.agreements import agreed
 from tests.harness.documented_plugin import lay_out
 

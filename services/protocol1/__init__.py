@@ -1,1 +1,0 @@
-"""Hu's Protocol 1 between two parties: ciphers, formats, the exchange, and its two ends on the wire."""

@@ -1,0 +1,395 @@
+"""One party's half of Protocol 1 with each of its peers, in both directions at once (Hu eq. 34-35). Knows no network.
+
+A step of a session of two parties, seen from one of them:
+
+    own loop                                peer's messages (any thread)
+    outgoing_residuals(step) ── send ──>    receive(residuals, step)   in parts, while later ones are encrypted
+    for peer in arrivals(step):                whoever comes first
+      masked_sums(step, peer) ── ask ──>    answer(sums, step)         the key holder decrypts what it can't read
+    gradient_share(peer, answer)               of every peer, when its answer is there
+    complete_step(step)
+
+A message that comes again gets the same answer and changes nothing. A different one in its place is refused, so the
+decryption of a step is answered once. A peer is at most one step ahead or behind. Hence two steps are kept. What was
+answered in other tries of the training, under keys that are gone, its rights say (``answers.py``).
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from services.ciphers.cipher import Cipher, PlainCipher, Unmask
+from services.ciphers.hidden_layer import hidden_header
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.meters import StageTimer
+from services.exchange.answers import Rights, RightsOfOneTry
+from services.exchange.outgoing import OutgoingVector
+from services.exchange.peer import Inbox
+from services.exchange.step_order import StepOrder, check_same
+from services.exchange.tape import Tape
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
+from services.protocols.hu.peer_questions import PeerQuestions
+from vfl.arrays import FloatArray
+from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
+
+T = TypeVar("T")
+# What travels in a step: two kinds of messages, and one of questions.
+RESIDUALS, HIDDEN, SUMS = "residuals", "products", "sums"
+
+
+@dataclass(frozen=True)
+class StepRoles:
+    """Who sends what in a step.
+
+    Attributes:
+        senders: who sends residuals; None for all.
+        forwarders: who forwards its products to this party, where it is the label party of a learner that forwards.
+        units: how many columns these products have.
+        masked_with: who forwards as this party does, so that their masks cancel.
+        reads_directly: whether residuals are read as they come, as in plain split learning: nobody asks for sums.
+    """
+
+    senders: Container[str] | None = None
+    forwarders: tuple[str, ...] = ()
+    units: int = 0
+    masked_with: tuple[str, ...] = ()
+    reads_directly: bool = False
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """Masked sums that this party asks a peer about, and what reads the answer. It holds the mask.
+
+    Attributes:
+        step: it is of.
+        masked: what is sent.
+        unmask: reads the answer.
+        matrix: (rows, D), what the peer's residuals were multiplied by.
+        features: the party's own, which are the first columns.
+    """
+
+    step: int
+    masked: WireVector
+    unmask: Unmask
+    matrix: FloatArray
+    features: int
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where an exchange begins, at the first step or where the one before was cut off, and who notes its answers.
+
+    Attributes:
+        step: the first that is done. Nothing before it is sent, taken or answered.
+        rights: what was answered before, and is from now on.
+        asked: this party's own questions of its next step, by peer, which were answered and have to be read yet.
+        asked_at: that step; later than the first where this party is ahead.
+        answering: is told of each answer before a peer has it: the peer, and how many numbers were decrypted.
+        anchoring: has what was answered known elsewhere, before it is given. May raise, and then it isn't.
+    """
+
+    step: int = 0
+    rights: Rights = field(default_factory=RightsOfOneTry)
+    asked: Mapping[str, OpenQuestion] = field(default_factory=dict)
+    asked_at: int = 0
+    answering: Callable[[str, int], object] = lambda *_: None
+    anchoring: Callable[[], object] = lambda: None
+
+
+@dataclass
+class _PeerState:
+    """What one peer has sent, by step, and what it was answered."""
+
+    key: PublicKeyShown | None = None
+    vectors: dict[str, dict[int, WireVector]] = field(default_factory=lambda: {RESIDUALS: {}, HIDDEN: {}})
+    asked: dict[int, OpenQuestion] = field(default_factory=dict)
+    pending: OpenQuestion | None = None
+
+
+class GradientExchange(Inbox):
+    """Keeps one party's state of Protocol 1, for its own loop and for its peers' threads at once.
+
+    Arguments:
+        cipher: makes and reads the messages.
+        peers: names of the other parties.
+        steps: how many the session has.
+        rows_of_step: how many records a step has; public.
+        timeout: seconds to wait for a peer's message.
+        roles: who sends what in a step.
+        beginning: where it begins.
+    """
+
+    def __init__(
+        self,
+        cipher: Cipher,
+        peers: Iterable[str],
+        *,
+        steps: int,
+        rows_of_step: Callable[[int], int],
+        timeout: float,
+        roles: StepRoles = StepRoles(),
+        beginning: Beginning = Beginning(),
+    ) -> None:
+        self._cipher = cipher
+        self.roles = roles
+        self._peers = {peer: _PeerState() for peer in peers}
+        self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
+        self._rows_of_step = rows_of_step
+        self._order = StepOrder(steps, timeout, beginning.step)
+        self._questions = PeerQuestions(
+            cipher, self._order, beginning.rights, answering=beginning.answering, anchoring=beginning.anchoring
+        )
+        for peer, question in beginning.asked.items():
+            self._peers[peer].asked[beginning.asked_at] = question
+
+    # -- what peers send -------------------------------------------------------------------------------------------
+
+    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
+        """Take a peer's key of this session: one, for all that it sends; raises as an inbox's."""
+        with self._order:
+            state = self._state_of(peer)
+            if key.purpose:
+                raise NotAllowed(f"{peer} has no {key.purpose} key to show in this session.")
+            if state.key is not None:
+                if state.key != key:
+                    raise OutOfOrder(
+                        f"{peer} has shown a key for this session already; a session has one key per party."
+                    )
+                return
+            if peer in self.roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
+                raise InvalidMessage(
+                    f"{peer} has shown no key of {MASK_KEY_BYTES} bytes for masks, without which products of several "
+                    "parties aren't forwarded: run one version of Plumbline everywhere."
+                )
+            self._cipher.accept_key(peer, key)
+            state.key = key
+            self._order.notify_all()
+
+    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse residuals or forwarded products by their header; raises as an inbox's."""
+        with self._order:
+            if step not in self._sent_by(peer, kind):
+                self._order.check(step)
+        header.check(self._header(peer, kind, step))
+
+    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
+        """Take a peer's residuals or forwarded products of ``step``; raises as an inbox's."""
+        with self._order:
+            vectors = self._sent_by(peer, kind)
+            if self._is_known(vectors, step, vector, kind):
+                return
+        if kind == RESIDUALS:
+            # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
+            self._cipher.check_residuals(step, peer, self._rows_of_step(step), vector)
+        else:
+            vector.check(self._header(peer, kind, step))
+        with self._order:
+            if not self._is_known(vectors, step, vector, kind):
+                vectors[step] = vector
+                self._order.notify_all()
+
+    def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse a peer's masked sums by their header; raises as an inbox's."""
+        self._check_may_ask(peer, kind)
+        header.check(self._questions.header(peer, step))
+
+    def answer(self, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Decrypt a peer's masked sums of ``step``, once; raises as an inbox's."""
+        self._check_may_ask(peer, kind)
+        return self._questions.answer(peer, step, vector)
+
+    # -- what this party's own training loop does ------------------------------------------------------------------
+
+    @property
+    def public_key(self) -> PublicKeyShown:
+        """This party's key of the session, to show to the peers."""
+        return self._cipher.public_key
+
+    def outgoing_residuals(self, step: int, residual: FloatArray) -> OutgoingVector:
+        """Give this party's share of the residual, (rows, columns), to be put under its own key and sent to every peer.
+
+        ``make`` encrypts it. Senders may take it before: they send each part when it is there.
+        """
+        with self._order:
+            self._order.check(step, latest=self._order.step)
+
+        def is_whole() -> None:
+            # Before any peer has all of them, and may ask.
+            with self._order:
+                self._questions.encrypted_step = step
+
+        return OutgoingVector(*self._cipher.encrypt(step, residual), is_whole)
+
+    def arrivals(self, step: int) -> Iterator[str]:
+        """Give the peers that send, each as soon as its residuals of ``step`` are here.
+
+        Raises:
+            PeerVanished: after the timeout without another one, with the names of all that are missing.
+        """
+        missing = list(self._sending)
+        while missing:
+
+            def arrived() -> str | None:
+                return next((peer for peer in missing if step in self._peers[peer].vectors[RESIDUALS]), None)
+
+            sender = self._await(arrived, f"{', '.join(missing)}'s residuals of step {step}")
+            missing.remove(sender)
+            yield sender
+
+    def hidden(self, step: int) -> list[WireVector]:
+        """Give the forwarded products of ``step``, of all who forward.
+
+        Raises:
+            PeerVanished: after the timeout without one.
+        """
+        return [self._awaited(peer, HIDDEN, step) for peer in self.roles.forwarders]
+
+    def residuals_in_the_clear(self, step: int, peer: str) -> FloatArray:
+        """Read a peer's residuals of ``step``, (rows, columns), where nothing is encrypted and they are read directly.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        return PlainCipher.read(self._awaited(peer, RESIDUALS, step), self._rows_of_step(step))
+
+    def masked_sums(self, step: int, peer: str, features: FloatArray, timer: StageTimer) -> WireVector:
+        """features^T (peer's residuals) of ``step``, encrypted and masked, to be sent to the peer for decryption.
+
+        Features are whole numbers in wire order, as the cipher takes them. Waits for the peer's residuals. Where the
+        peer has answered these sums before, they are the same ones.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        state = self._peers[peer]
+        if (former_question := state.asked.get(step)) is not None:
+            state.pending = former_question
+            return former_question.masked
+        with timer.stage("wait"):
+            vector = self._awaited(peer, RESIDUALS, step)
+        with timer.stage("product"):
+            combination = self._cipher.combine(step, peer, features, vector)
+        with timer.stage("mask"):
+            masked, unmask = self._cipher.mask(step, peer, combination)
+        with self._order:
+            question = OpenQuestion(step, masked, unmask, combination.matrix, features.shape[1])
+            state.pending = state.asked[step] = question
+        return masked
+
+    def gradient_share(self, peer: str, answer: DecryptedVector, tape: Tape | None = None) -> FloatArray:
+        """Unmask the peer's answer to the last ``masked_sums``: (features, columns). Raises InvalidMessage."""
+        state = self._peers[peer]
+        if (question := state.pending) is None:
+            raise OutOfOrder(f"No masked sums are open with {peer}.")
+        sums = question.unmask(answer)
+        if tape is not None:
+            tape.sums(question.step, peer, question.matrix, sums)
+        state.pending = None
+        return sums[: question.features]
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Let the cipher work ahead: while this context lasts this party's loop waits for its peers."""
+        return self._cipher.waiting()
+
+    def await_questions(self, step: int) -> None:
+        """Wait until the peers that send nothing have their answers of ``step``: nothing else keeps them in step.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        if self._questions.encrypted_step >= step and not self.roles.reads_directly:
+            for peer in [one for one in self._peers if one not in self._sending]:
+                self._await(partial(self._questions.answered, peer, step), f"{peer}'s sums of step {step}")
+
+    def complete_step(self, step: int) -> None:
+        """Go on to the next step and forget what no peer can ask for again."""
+        with self._order:
+            self._order.step = step + 1
+            self._questions.forget(step)
+            for state in self._peers.values():
+                state.asked.pop(step, None)
+                for vectors in state.vectors.values():
+                    for old in [key for key in vectors if key < step]:
+                        del vectors[old]
+
+    def open_questions(self, step: int) -> dict[str, OpenQuestion]:
+        """List this party's own questions of ``step``, by peer. Whether they were answered, the peers know."""
+        with self._order:
+            return {peer: state.asked[step] for peer, state in self._peers.items() if step in state.asked}
+
+    def await_keys(self) -> None:
+        """Wait until every peer has shown its public key.
+
+        Raises:
+            PeerVanished: after the timeout.
+        """
+        for peer, state in self._peers.items():
+            self._await(lambda state=state: state.key, f"{peer}'s public key")  # type: ignore[misc]
+
+    @property
+    def mask_keys(self) -> Mapping[str, bytes]:
+        """What every peer has shown for masks, by name; empty before ``await_keys``."""
+        return {peer: state.key.mask_key for peer, state in self._peers.items() if state.key is not None}
+
+    def end(self, reason: str) -> None:
+        """End the exchange: whoever waits, or asks from now on, is told ``reason``."""
+        self._order.end(reason)
+        self._cipher.close()
+
+    def suspend(self, reason: str) -> None:
+        """End the exchange, and tell whoever waits or asks that another one will go on with the training.
+
+        From now on nothing is answered that was not answered before.
+        """
+        self._order.suspend(reason)
+        self._cipher.close()
+
+    # -- inner checks ----------------------------------------------------------------------------------------------
+
+    def _await(self, value: Callable[[], T | None], what: str) -> T:
+        with self.waiting(), self._order:
+            return self._order.await_value(value, what)
+
+    def _awaited(self, peer: str, kind: str, step: int) -> WireVector:
+        return self._await(lambda: self._peers[peer].vectors[kind].get(step), f"{peer}'s {kind} of step {step}")
+
+    def _sent_by(self, peer: str, kind: str) -> dict[int, WireVector]:
+        """Give what a peer has sent of a kind, by step; raises where it may send none, or not yet."""
+        state = self._state_of(peer)
+        if kind == RESIDUALS:
+            if peer not in self._sending:
+                raise NotAllowed(f"{peer} sends no residuals in this session.")
+            if state.key is None:
+                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
+        elif kind != HIDDEN:
+            raise NotAllowed(f"{peer} has no such message to send in this session.")
+        elif peer not in self.roles.forwarders:
+            raise NotAllowed(f"{peer} forwards no products to this party in this session.")
+        return state.vectors[kind]
+
+    def _header(self, peer: str, kind: str, step: int) -> VectorHeader:
+        rows = self._rows_of_step(step)
+        return self._cipher.residuals_header(peer, rows) if kind == RESIDUALS else hidden_header(rows, self.roles.units)
+
+    def _check_may_ask(self, peer: str, kind: str) -> None:
+        self._state_of(peer)
+        if kind != SUMS:
+            raise NotAllowed(f"{peer} has no such question to ask in this session.")
+        if self.roles.reads_directly:
+            raise NotAllowed("In this session nobody asks for sums: residuals are read as they come.")
+
+    def _state_of(self, peer: str) -> _PeerState:
+        self._order.refuse_if_ended()
+        if peer not in self._peers:
+            raise NotAllowed(f"{peer} is not a party of this session.")
+        return self._peers[peer]
+
+    def _is_known(self, vectors: dict[int, WireVector], step: int, vector: WireVector, what: str) -> bool:
+        """Tell whether these came before. Raises OutOfOrder for others in their place, or where it isn't their time."""
+        if step in vectors:
+            check_same(vectors[step], vector, f"{what} of step {step}")
+            return True
+        self._order.check(step)
+        return False

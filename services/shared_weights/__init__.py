@@ -1,1 +1,0 @@
-"""Training on shared weights between two parties or more: who decrypts keeps what it reads."""
