@@ -19,9 +19,9 @@ from plumbline.judge.training import TrainingFinding
 from plumbline.judge.truth import Truth
 from plumbline.notebook import ShownFindings
 from plumbline.received.judge_request import SECRET
-from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
 from plumbline.received.received_persons import received_persons
+from plumbline.received.received_tables import JudgeFacts
 from plumbline.received.skewed_columns import guesses
 from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent
@@ -34,33 +34,6 @@ TELLER = "what was received"
 # In the order of a list.
 LIGHTS: tuple[Light, ...] = ("red", "amber", "green", "grey")
 _BETTER: Mapping[Light, str] = {"red": "far better", "amber": "somewhat better"}
-
-
-@dataclass(frozen=True)
-class JudgeFacts:
-    """What a judge's run says of itself besides estimates.
-
-    Attributes:
-        title: of the run.
-        received: what the received table is called.
-        secret: what the secret table is called.
-        known: how many records the receiver has in full.
-        columns: what each received column was taken for.
-        left_out: received columns that tell nothing, each with the reason.
-        notes: sentences on the tables.
-        label: which secret column is the sender's label; empty for none.
-        trained: which secret column says who was trained on; empty for none.
-    """
-
-    title: str
-    received: str
-    secret: str
-    known: int
-    columns: tuple[ReceivedColumn, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    label: str = ""
-    trained: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
