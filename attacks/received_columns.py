@@ -118,12 +118,12 @@ def without_own_share(view: PredictionView, weights: FloatArray) -> PredictionVi
     if auxiliary is None or auxiliary.received is None or view.received is None or not len(shared):
         return view
     received = np.vstack([auxiliary.received, view.received])
-    own = np.vstack([auxiliary.features_active, view.features_active])
-    left = received[:, shared] - own @ weights[1:first, shared]
-    low, width = left.min(axis=0), np.ptp(left, axis=0)
-    both = np.hstack([received, np.clip((left - low) / np.where(width > 0, width, 1.0), 0.0, 1.0)])
+    features = np.vstack([auxiliary.features_active, view.features_active])
+    remainder = received[:, shared] - features @ weights[1:first, shared]
+    low, width = remainder.min(axis=0), np.ptp(remainder, axis=0)
+    received = np.hstack([received, np.clip((remainder - low) / np.where(width > 0, width, 1.0), 0.0, 1.0)])
     t = len(auxiliary.received)
-    return replace(view, received=both[t:], auxiliary=replace(auxiliary, received=both[:t]))
+    return replace(view, received=received[t:], auxiliary=replace(auxiliary, received=received[:t]))
 
 
 def linear_weights(features: FloatArray, secret: FloatArray, received: FloatArray) -> FloatArray:

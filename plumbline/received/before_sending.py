@@ -191,8 +191,8 @@ class _Bench:
 
 def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> SentSet:
     """Judge one set of (records,) columns by their names."""
-    whole = bench.records.facts
-    facts = replace(whole, columns=tuple(one for one in whole.columns if one.name in sent))
+    columns = bench.records.facts.columns
+    facts = replace(bench.records.facts, columns=tuple(one for one in columns if one.name in sent))
     sending = replace(bench.records, frame=pd.DataFrame(dict(sent)), facts=facts)
     outcomes = mounted(bench.folder, bench.truth, sending, (0, np.arange(len(sending.frame))))
     findings = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)
@@ -200,7 +200,7 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
     answers = received_answer(facts, findings, ()).columns
     parts = {one.column: part.mean for one in answers if (part := at(one.levels, KNOWING).part) is not None}
     largest = max(parts, key=lambda name: parts[name], default="")
-    share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in whole.columns]
+    share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in columns]
     exposed = sum(one.light in ("red", "amber") for one in answers)
     return SentSet(title, parts.get(largest), largest, exposed, len(answers), round(float(np.mean(share)), 6))
 

@@ -67,8 +67,8 @@ def _weights(truth: Truth, records: ReceivedRecords) -> FloatArray:
     Else as its known records teach. The control is read by the same weights.
     """
     rows = np.arange(len(records.received)) if records.is_model_told else records.known
-    own = truth.of_others(rows).own_view().features_active
-    return linear_weights(own, records.secret.features[rows], records.received[rows])
+    features = truth.of_others(rows).own_view().features_active
+    return linear_weights(features, records.secret.features[rows], records.received[rows])
 
 
 def mounted(

@@ -126,10 +126,10 @@ def control_part(verdict: SourceVerdict) -> float:
     return max((one.part.mean for one in levels if one.part is not None), default=0.0)
 
 
-def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
+def received_answer(facts: JudgeFacts, findings: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
     """Say what was found, column by column: a column whose control (``shuffled``) tells a tenth as well is grey."""
     controls = {one.column: control_part(one) for one in shuffled if one.is_exposed()}
-    columns = [_column(facts, one, controls.get(one.column)) for one in found.sources]
+    columns = [_column(facts, one, controls.get(one.column)) for one in findings.sources]
     columns.sort(key=_rank)
     light = worst([one.light for one in columns])
     sentences = _sentences(facts, columns)
@@ -142,7 +142,7 @@ def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequ
     )
     parties = (PartyAnswer(SECRET, light, sentence if facts.known or exposed else sentences[0], facts.secret),)
     labels = tuple(f"labels: {one.sentence}." for one in columns if one.column == facts.label)
-    not_measured = tuple(_not_measured(facts, found))
+    not_measured = tuple(_not_measured(facts, findings))
     return Answer(tuple(sentences), light, parties, tuple(columns), labels, not_measured)
 
 
