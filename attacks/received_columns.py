@@ -105,6 +105,27 @@ def posteriors(
             yield Tried(f"{ADAPTIVE}(received, prior={prior})", level_of(attack), reconstruct(attack, attacked))
 
 
+def without_own_share(view: PredictionView, weights: FloatArray) -> PredictionView:
+    """Receive besides what is left of columns that follow exactly, without what own columns make of them.
+
+    Args:
+        view: of the judged records and the known ones, with what was received of both.
+        weights: as of ``posteriors``.
+    """
+    auxiliary, first = view.auxiliary, 1 + view.features_active.shape[1]
+    shared = _independent(weights[first:])
+    shared = shared[np.abs(weights[1:first, shared]).max(axis=0, initial=0.0) > _EXACT]
+    if auxiliary is None or auxiliary.received is None or view.received is None or not len(shared):
+        return view
+    received = np.vstack([auxiliary.received, view.received])
+    features = np.vstack([auxiliary.features_active, view.features_active])
+    remainder = received[:, shared] - features @ weights[1:first, shared]
+    low, width = remainder.min(axis=0), np.ptp(remainder, axis=0)
+    received = np.hstack([received, np.clip((remainder - low) / np.where(width > 0, width, 1.0), 0.0, 1.0)])
+    t = len(auxiliary.received)
+    return replace(view, received=received[t:], auxiliary=replace(auxiliary, received=received[:t]))
+
+
 def linear_weights(features: FloatArray, secret: FloatArray, received: FloatArray) -> FloatArray:
     """Solve for how received columns follow from all others, NaN for those that don't: (1 + d_a + d, m).
 

@@ -20,10 +20,11 @@ import pandas as pd
 import plumbline
 from plumbline.judge.evidence import SourceVerdict
 from plumbline.judge.federation_part import at
-from plumbline.received.kinds import encoded, kinds_of
+from plumbline.judge.measures import Interval
+from plumbline.received.kinds import kinds_of
 from plumbline.received.mounting import mount
-from plumbline.received.received_findings import KNOWING, JudgeFacts, read_received_findings
-from plumbline.received.received_tables import ReceivedRecords
+from plumbline.received.received_findings import KNOWING, read_received_findings
+from plumbline.received.received_tables import JudgeFacts, ReceivedRecords
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from vfl.data import Table, load_dataset
@@ -31,9 +32,11 @@ from vfl.data.typed_tables import typed_table_of
 from vfl.learning.confidence import confidence_scores
 
 SENDER = "passive"
+# How near both are to come.
+WITHIN = 0.03
 
 
-def audited(data: str, records: int, known: int, folder: Path) -> tuple[dict[str, float], RunFolder]:
+def audited(data: str, records: int, known: int, folder: Path) -> tuple[dict[str, Interval], RunFolder]:
     """Audit a federation of a data set's first and second half of columns: parts by column, and the run's folder."""
     kept = os.environ.get("PLUMBLINE_DATA_DIR")
     table = load_dataset(data, Path(kept) if kept else None)
@@ -62,7 +65,7 @@ def audited(data: str, records: int, known: int, folder: Path) -> tuple[dict[str
     return parts(found.predictions.sources), RunFolder(run / "parties")
 
 
-def judged(run: RunFolder, into: Path) -> dict[str, float]:
+def judged(run: RunFolder, into: Path) -> dict[str, Interval]:
     """Judge the scores of the records that an audit judged, with those that its adversary had: parts by column."""
     estimates, folder = run.estimates(0), RunFolder(into)
     own, secret = run.features(Role.ACTIVE), run.features(SENDER)
@@ -71,43 +74,33 @@ def judged(run: RunFolder, into: Path) -> dict[str, float]:
     names = [f"score_{number}" for number in range(1, scores.shape[1] + 1)]
     ids = tuple(f"r{row}" for row in range(len(scores)))
     table, known = typed_table_of(Table(ids, scores, tuple(names))), np.asarray(estimates.auxiliary_rows)
-    columns, rows = kinds_of(table, [], ()), np.arange(len(scores))
-    received, nothing = encoded(table, columns, rows, known), np.empty((len(rows), 0))
-    records = ReceivedRecords(
-        own,
-        secret,
-        received,
-        table,
-        columns,
-        {},
-        known,
-        estimates.rows,
-        label="",
-        leaves=nothing,
-        gradients=nothing,
-        scores=scores,
-    )
+    facts = JudgeFacts("agreement", "scores", SENDER, len(known), kinds_of(table, [], ()))
+    records = ReceivedRecords(own, secret, table.frame, facts, known, estimates.rows)
     records.write(folder)
     mount(folder, records, seed=0)
-    facts = JudgeFacts("agreement", "scores", SENDER, len(known), columns)
     return parts(read_received_findings(folder, facts).predictions.sources)
 
 
-def parts(sources: Sequence[SourceVerdict]) -> dict[str, float]:
-    """Which part of each column one session tells who has records in full."""
+def parts(sources: Sequence[SourceVerdict]) -> dict[str, Interval]:
+    """Which part of each column one session tells who has records in full, with its 95 % interval."""
     told = {one.column: at(one.one_session or one.levels, KNOWING).part for one in sources}
-    return {name: 0.0 if part is None else part.mean for name, part in told.items()}
+    return {name: Interval(0.0, 0.0, 0.0) if part is None else part for name, part in told.items()}
 
 
-def compared(data: str, records: int, known: int, folder: Path) -> dict[str, tuple[float, float]]:
+def compared(data: str, records: int, known: int, folder: Path) -> dict[str, tuple[Interval, Interval]]:
     """What an audit and a judge say is told of each secret column."""
     audit, run = audited(data, records, known, folder / "audits")
     judge = judged(run, folder / "judged")
     return {name: (audit[name], judge[name]) for name in audit}
 
 
+def overlap(audit: Interval, judge: Interval) -> bool:
+    """Tell whether both may be of the same part."""
+    return audit.low <= judge.high and judge.low <= audit.high
+
+
 def main() -> None:
-    """Print both medians, and the column on which they differ most."""
+    """Print both medians, the column on which they differ most, and those on which they differ beyond chance."""
     parser = argparse.ArgumentParser(description="Compare a judge of received columns with an audit.")
     parser.add_argument("--data", nargs="+", default=["breast_cancer", "bank", "credit"])
     parser.add_argument("--records", type=int, default=6_000)
@@ -116,10 +109,18 @@ def main() -> None:
     for data in asked.data:
         with tempfile.TemporaryDirectory() as folder:
             found = compared(data, asked.records, asked.known, Path(folder))
-        audit, judge = map(median, zip(*found.values(), strict=True))
-        worst = max(found, key=lambda name: abs(found[name][0] - found[name][1]))
+        audit, judge = (median(one.mean for one in parts) for parts in zip(*found.values(), strict=True))
+        apart = {name: abs(ours.mean - theirs.mean) for name, (ours, theirs) in found.items()}
+        worst = max(apart, key=apart.__getitem__)
+        disjoint = [name for name, both in found.items() if not overlap(*both)]
         print(
-            data, f"audit {audit:.3f} judge {judge:.3f}", worst, *(f"{part:.3f}" for part in found[worst]), flush=True
+            data,
+            f"audit {audit:.3f} judge {judge:.3f}",
+            f"{sum(one > WITHIN for one in apart.values())} of {len(found)} columns further apart than {WITHIN}, most",
+            worst,
+            *(f"{one.mean:.3f} ({one.low:.3f} to {one.high:.3f})" for one in found[worst]),
+            f"disjoint intervals: {', '.join(disjoint) or 'none'}",
+            flush=True,
         )
 
 

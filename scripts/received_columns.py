@@ -9,7 +9,8 @@ trees. Written is the median over secret columns of what is told of what was unk
 that they are judged on besides, where few huge cells aren't nearly all of it; and of the shuffled copy.
 
 ``--by forest``, ``--by boosting`` and ``--by ridge`` tell of what regressions of scikit-learn find in the place of a
-judge: the same median on the same scales, and the share of each column's variance that they explain without it.
+judge: the same median on the same scales, and the share of each column's variance that they explain without it. Who
+guesses worse without is told a larger part by the same score: both print each column's error without and with it.
 """
 
 import argparse
@@ -118,9 +119,11 @@ def judged(
             verbosity="quiet",
             encode=dict.fromkeys(names, "number"),
         )
-        parts = [at(one.logs or one.levels, KNOWING).part for one in told.predictions.sources]
+        levels = {one.column: at(one.logs or one.levels, KNOWING) for one in told.predictions.sources}
+        errors = ((name, one.e0, one.error) for name, one in levels.items() if one.error is not None)
+        print(data, seed, "errors", *(f"{name} {before:.4f} {after:.4f}" for name, before, after in errors), flush=True)
         found[what] = (
-            median(one.mean for one in parts if one is not None),
+            median(one.part.mean for one in levels.values() if one.part is not None),
             max(map(control_part, told.shuffled)),
             time.process_time() - start,
         )
@@ -161,7 +164,12 @@ def by_others(data: str, seed: int, learner: str, asked: Sequence[str]) -> None:
     explained = 1 - without / secret[KNOWN:].var(axis=0)
     print(data, seed, learner, "explains without", *(f"{share:.2f}" for share in explained), flush=True)
     for what in asked:
-        print(data, seed, learner, what, f"{np.median(1 - errors(handout.received[what]) / without):.3f}", flush=True)
+        found = errors(handout.received[what])
+        columns = zip(handout.secret.columns.drop("id"), without, found, strict=True)
+        print(
+            data, seed, "errors", *(f"{name} {before:.4f} {after:.4f}" for name, before, after in columns), flush=True
+        )
+        print(data, seed, learner, what, f"{np.median(1 - found / without):.3f}", flush=True)
 
 
 def main() -> None:

@@ -232,8 +232,8 @@ def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False)
             "to judge. Ask for fewer, or set validation_fraction and test_fraction higher."
         )
     of_test = max(0, records - len(validation))
-    known: IntArray = np.concatenate([validation[spread(len(validation), records)], test[spread(len(test), of_test)]])
-    return known
+    parts = (validation[spread(len(validation), records)], test[spread(len(test), of_test)])
+    return np.concatenate(parts)
 
 
 def _passive(tables: JoinedTables, rows: IntArray) -> FloatArray:

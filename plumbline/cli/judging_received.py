@@ -47,9 +47,9 @@ def judge(
         request = JudgeRequest.of(own, received, secret, **given_options, verbosity="quiet" if quiet else "normal")
         console = Console(stderr=as_json)
         if request.output.dry_run:
-            facts, _ = prepare(request, console)
+            records = prepare(request, console)
             if as_json:
-                print_json(asdict(facts))
+                print_json(asdict(records.facts))
             return
         check_place(request.output.runs)
         run, _ = judge_received(request, console)

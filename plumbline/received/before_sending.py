@@ -23,11 +23,11 @@ from plumbline.judge.evidence import Predictor
 from plumbline.judge.federation_part import at
 from plumbline.judge.predictions import judge_predictions
 from plumbline.judge.truth import Truth
-from plumbline.received.coarser_columns import WAYS, coarser, kept, sent_numbers
+from plumbline.received.coarser_columns import WAYS, coarser, kept
 from plumbline.received.judge_request import SECRET
-from plumbline.received.kinds import encoded, of_kind, scores_of
+from plumbline.received.kinds import numbers_or_codes
 from plumbline.received.mounting import mounted
-from plumbline.received.received_findings import KNOWING, JudgeFacts, received_answer
+from plumbline.received.received_findings import KNOWING, received_answer
 from plumbline.received.received_tables import ReceivedRecords
 from plumbline.received.skewed_columns import guesses
 from plumbline.telling.numbers import percent
@@ -144,22 +144,22 @@ def _told(sent_set: SentSet) -> float:
     return sent_set.part or 0.0
 
 
-def weigh(records: ReceivedRecords, facts: JudgeFacts, seed: int) -> Before:
+def weigh(records: ReceivedRecords, seed: int) -> Before:
     """Judge what is meant to be sent, less of it, and coarser versions.
 
     Args:
         records: of the tables.
-        facts: what is judged.
         seed: draws noise, and the records that sets are judged by.
     """
-    draw = np.random.default_rng([seed, len(records.columns)])
+    columns = records.facts.columns
+    draw = np.random.default_rng([seed, len(columns)])
     sample = np.sort(draw.permutation(records.judged)[:MOST_JUDGED])
-    sent = sent_numbers(records.table.frame, records.columns)
+    sent = {one.name: numbers_or_codes(records.frame[one.name]) for one in columns}
     with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
         folder = RunFolder(Path(scratch))
         records.write(folder)
         truth = Truth(folder, [SECRET], Estimates(sample, {}, records.known))
-        measure = partial(_measured, _Bench(folder, truth, tuple(guesses(truth)), records, facts, sent))
+        measure = partial(_measured, _Bench(folder, truth, tuple(guesses(truth)), records, sent))
         parts = np.array_split(np.arange(len(sent)), min(MOST_LEFT_OUT, len(sent)))
         blocks = [tuple(list(sent)[at] for at in part) for part in parts]
 
@@ -172,7 +172,7 @@ def weigh(records: ReceivedRecords, facts: JudgeFacts, seed: int) -> Before:
         order = [block for _, block in sorted(zip(map(_told, without), blocks, strict=False), key=lambda one: one[0])]
         steps = [2**power for power in range(1, len(order).bit_length()) if 2**power < len(order)]
         ever_less = [less(tuple(name for block in order[:step] for name in block)) for step in steps]
-        by_name = {one.name: one for one in records.columns}
+        by_name = {one.name: one for one in columns}
         versions = [
             measure(words, {name: coarser(one, by_name[name], way, draw) for name, one in sent.items()})
             for way, words in WAYS.items()
@@ -186,30 +186,21 @@ class _Bench:
     truth: Truth
     imputed: tuple[Predictor, ...]
     records: ReceivedRecords
-    facts: JudgeFacts
     sent: Mapping[str, FloatArray]
 
 
 def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> SentSet:
     """Judge one set of (records,) columns by their names."""
-    records = bench.records
-    columns = tuple(one for one in records.columns if one.name in sent)
-    table = replace(records.table, frame=pd.DataFrame(dict(sent)))
-    rows = np.arange(len(records.received))
-    sending = replace(
-        records,
-        received=encoded(table, columns, rows, records.known),
-        leaves=of_kind(table, columns, "category", rows),
-        gradients=np.zeros((len(rows), 0)),
-        scores=scores_of(table, columns, rows),
-    )
-    outcomes = mounted(bench.folder, bench.truth, sending, (0, rows))
+    columns = bench.records.facts.columns
+    facts = replace(bench.records.facts, columns=tuple(one for one in columns if one.name in sent))
+    sending = replace(bench.records, frame=pd.DataFrame(dict(sent)), facts=facts)
+    outcomes = mounted(bench.folder, bench.truth, sending, (0, np.arange(len(sending.frame))))
     findings = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)
     findings = replace(findings, sources=tuple(replace(one, headline=KNOWING) for one in findings.sources))
-    answers = received_answer(bench.facts, findings, ()).columns
+    answers = received_answer(facts, findings, ()).columns
     parts = {one.column: part.mean for one in answers if (part := at(one.levels, KNOWING).part) is not None}
     largest = max(parts, key=lambda name: parts[name], default="")
-    share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in records.columns]
+    share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in columns]
     exposed = sum(one.light in ("red", "amber") for one in answers)
     return SentSet(title, parts.get(largest), largest, exposed, len(answers), round(float(np.mean(share)), 6))
 

@@ -1,17 +1,12 @@
 """Coarser versions of what is to be sent, and how much of it each leaves: bins, steps, cut ends, noise."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from plumbline.judge.measures import conditional_entropy, entropy
 from plumbline.received.kinds import ReceivedColumn
 from vfl.arrays import FloatArray
 from vfl.data.coarsening import coarsened
 from vfl.data.columns import COARSENINGS, ColumnPlan, EncodedColumn
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Ways to be coarser, each in words. Of a leaf or another category neighbouring numbers become one.
 WAYS = {
@@ -65,20 +60,5 @@ def kept(before: FloatArray, after: FloatArray, column: ReceivedColumn) -> float
     old, new = before[there], after[there]
     if column.kind != "category":
         return 0.0 if not (np.ptp(old) and np.ptp(new)) else float(np.corrcoef(old, new)[0, 1] ** 2)
-    entropy = _entropy(old[:, None])
-    return (entropy + _entropy(new[:, None]) - _entropy(np.column_stack([old, new]))) / entropy if entropy else 0.0
-
-
-def _entropy(values: FloatArray) -> float:
-    shares = np.unique(values, axis=0, return_counts=True)[1] / max(1, len(values))
-    return -float((shares * np.log(shares)).sum())
-
-
-def sent_numbers(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn]) -> dict[str, FloatArray]:
-    """Read columns as numbers, (n,) each: categories of text by their codes, NaN for gaps."""
-    numbers = dict[str, FloatArray]()
-    for column in columns:
-        cells = frame[column.name]
-        codes = cells.cat.codes.to_numpy() if cells.dtype == "category" else None
-        numbers[column.name] = cells.to_numpy(np.float64) if codes is None else np.where(codes < 0, np.nan, codes * 1.0)
-    return numbers
+    unknown = entropy(old)
+    return 1 - conditional_entropy(old, new) / unknown if unknown else 0.0

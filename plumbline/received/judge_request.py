@@ -94,8 +94,8 @@ class JudgedTables(TableOptions):
         """Names and patterns of columns by the option that says them."""
         named = super().named_columns
         if self.receiver_has:
-            made = [f"{SECRET}:{one}" for one in (*self.receiver_has, self.label)]
-            drop = tuple(one for one in self.drop if one not in made)
+            receivers = [f"{SECRET}:{one}" for one in (*self.receiver_has, self.label)]
+            drop = tuple(one for one in self.drop if one not in receivers)
             named = {**named, "--columns": (), "--drop": drop, "--receiver-has": self.receiver_has}
         if self.trained:
             named = {**named, "--trained": (f"{SECRET}:{self.trained}",)}

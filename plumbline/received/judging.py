@@ -26,11 +26,11 @@ from plumbline.audit.tables import print_tables
 from plumbline.judge.answer import listed
 from plumbline.received.assumptions import ASSUMED
 from plumbline.received.before_sending import HEADINGS, read_before, sets_of, weigh, write_before
-from plumbline.received.judge_request import RECEIVED, SECRET, JudgeRequest
+from plumbline.received.judge_request import JudgeRequest
 from plumbline.received.kinds import grouped
 from plumbline.received.mounting import mount
-from plumbline.received.received_findings import JudgeFacts, ReceivedFindings, read_received_findings
-from plumbline.received.received_tables import ReceivedRecords, read_received
+from plumbline.received.received_findings import ReceivedFindings, read_received_findings
+from plumbline.received.received_tables import JudgeFacts, ReceivedRecords, read_received
 from plumbline.terminal import shown_text
 from services.common.durable import write_durably
 from services.common.run_files import parsed
@@ -52,7 +52,8 @@ def judge(request: JudgeRequest, console: Console) -> tuple[AuditFolder, Receive
     """
     start = time.perf_counter()
     is_quiet = request.output.verbosity == "quiet"
-    facts, records = prepare(request, console)
+    records = prepare(request, console)
+    facts = records.facts
     if request.output.dry_run:
         raise NotBegun("Nothing was judged: this was the plan.")
     run = new_run(request.output.runs, request.title)
@@ -62,7 +63,7 @@ def judge(request: JudgeRequest, console: Console) -> tuple[AuditFolder, Receive
             records.write(run.parties)
             mount(run.parties, records, request.seed)
             if request.before:
-                write_before(run.path, weigh(records, facts, request.seed))
+                write_before(run.path, weigh(records, request.seed))
             findings = read_received_findings(run.parties, facts)
             write_findings(run, findings, write_duration(run, time.perf_counter() - start))
     if is_quiet:
@@ -74,7 +75,7 @@ def judge(request: JudgeRequest, console: Console) -> tuple[AuditFolder, Receive
     return run, findings
 
 
-def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, ReceivedRecords]:
+def prepare(request: JudgeRequest, console: Console) -> ReceivedRecords:
     """Read the tables, and show what will be judged. Writes nothing.
 
     Raises ValueError for tables that can't be used.
@@ -82,28 +83,18 @@ def prepare(request: JudgeRequest, console: Console) -> tuple[JudgeFacts, Receiv
     examined, records = read_received(request)
     if request.output.verbosity != "quiet":
         print_tables(console, examined, "minmax")
-        print_plan(console, records, sets_of(len(records.columns)) if request.before else 0)
-    facts = JudgeFacts(
-        title=request.title,
-        received=request.title_of(RECEIVED),
-        secret=request.title_of(SECRET),
-        known=len(records.known),
-        columns=records.columns,
-        left_out=records.left_out,
-        notes=records.notes,
-        label=request.tables.secret_label,
-        trained=request.tables.trained,
-    )
-    return facts, records
+        print_plan(console, records, sets_of(len(records.facts.columns)) if request.before else 0)
+    return records
 
 
 def print_plan(console: Console, records: ReceivedRecords, sets: int) -> None:
     """Show what each received column is taken for, who is known and judged, and how long it takes with further sets."""
-    for names, kind, why in grouped(records.columns):
+    facts = records.facts
+    for names, kind, why in grouped(facts.columns):
         console.print(shown_text(f"received {listed(names)}: {kind} ({why})"), highlight=False)
-    for kind in dict.fromkeys(one.kind for one in records.columns):
+    for kind in dict.fromkeys(one.kind for one in facts.columns):
         console.print(shown_text(f"Assumed of each {kind}: {ASSUMED[kind]}."), highlight=False)
-    for note in records.notes:
+    for note in facts.notes:
         console.print(shown_text(note, "yellow"), highlight=False)
     labels = "own columns and labels" if records.labelled else "own columns"
     seconds = _SECONDS + _SECONDS_EACH * len(records.judged) / 1000 * records.received.shape[1] / 10

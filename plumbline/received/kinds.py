@@ -182,51 +182,46 @@ def _fault_of(column: ReceivedColumn, cells: "pd.Series[float]") -> str:
     return ""
 
 
-def encoded(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray, known: IntArray) -> FloatArray:
+def encoded(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn], known: IntArray) -> FloatArray:
     """Bring received columns to [0, 1] as an adversary reads them: (records, m).
 
     Args:
-        table: what was received.
-        columns: what each of its kept columns is.
-        rows: of the table, in the order of the records.
+        frame: what was received, a row for each record.
+        columns: what each of its columns is.
         known: which of the records the adversary holds in full.
     """
-    parts = list[FloatArray]()
-    for column in columns:
-        cells = table.frame[column.name].iloc[rows]
-        if cells.dtype != "category":
-            parts += _numbers(column, cells.to_numpy(float))
-    categories = list(of_kind(table, columns, "category", rows).T)
-    if categories:
+    of_numbers = [one for one in columns if frame[one.name].dtype != "category"]
+    parts = [part for one in of_numbers for part in _numbers(one, frame)]
+    if len(categories := of_kind(frame, columns, "category").T):
         parts += list(_indicators(categories, known).T)
-    scaled = _scaled(np.column_stack(parts)) if parts else np.zeros((len(rows), 1))
-    return _scaled(_narrow(scaled, MOST_READ))
+    scaled = _scaled(np.column_stack(parts)) if parts else np.zeros((len(frame), 1))
+    return _scaled(scaled if scaled.shape[1] <= MOST_READ else _leading(scaled, MOST_READ))
 
 
-def of_kind(table: TypedTable, columns: Sequence[ReceivedColumn], kind: Kind, rows: IntArray) -> FloatArray:
-    """Take the received columns of a kind as they are, texts as numbers of their values, NaN for gaps: (rows, c)."""
-    numbers = np.empty((len(rows), sum(one.kind == kind for one in columns)))
-    for place, column in enumerate(one for one in columns if one.kind == kind):
-        cells = table.frame[column.name].iloc[rows]
-        if cells.dtype == "category":
-            cells = cells.cat.codes.where(cells.notna())
-        numbers[:, place] = cells.to_numpy(float)
+def of_kind(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn], kind: Kind) -> FloatArray:
+    """Take the columns of a kind as they are, texts as numbers of their values, NaN for gaps: (records, c)."""
+    names = [one.name for one in columns if one.kind == kind]
+    numbers = np.empty((len(frame), len(names)))
+    for place, name in enumerate(names):
+        numbers[:, place] = numbers_or_codes(frame[name])
     return numbers
 
 
-def scores_of(table: TypedTable, columns: Sequence[ReceivedColumn], rows: IntArray) -> FloatArray:
-    """Take the received scores as an adversary reads them, gaps filled: (rows, c)."""
-    scores = [one for one in columns if one.kind in SCORES]
-    return np.column_stack(
-        [
-            np.zeros((len(rows), 0)),
-            *(_numbers(one, table.frame[one.name].iloc[rows].to_numpy(float))[0] for one in scores),
-        ]
-    )
+def numbers_or_codes(cells: "pd.Series[float]") -> FloatArray:
+    """Read a column as numbers, text as the numbers of its values: (records,), NaN for gaps."""
+    is_text = cells.dtype == "category"
+    return np.asarray(cells.cat.codes.where(cells.notna()) if is_text else cells, dtype=np.float64)
 
 
-def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:
+def scores_of(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn]) -> FloatArray:
+    """Take the scores as an adversary reads them, gaps filled: (records, c)."""
+    scores = [_numbers(one, frame)[0] for one in columns if one.kind in SCORES]
+    return np.column_stack([np.zeros((len(frame), 0)), *scores])
+
+
+def _numbers(column: ReceivedColumn, frame: "pd.DataFrame") -> list[FloatArray]:
     """Read (n,) numbers of its kind, and beside them whether there is one, where some have none."""
+    values = frame[column.name].to_numpy(np.float64)
     gaps = ~np.isfinite(values)
     filled = np.where(gaps, np.median(values[~gaps]) if (~gaps).any() else 0.0, values)
     if column.kind == "probability":
@@ -237,8 +232,8 @@ def _numbers(column: ReceivedColumn, values: FloatArray) -> list[FloatArray]:
     return [filled, gaps.astype(np.float64)] if gaps.any() else [filled]
 
 
-def _indicators(categories: Sequence[FloatArray], known_rows: IntArray) -> FloatArray:
-    """Read which value each of the (n,) categories has, where known records share it: (n, i); many as components."""
+def _indicators(categories: FloatArray, known_rows: IntArray) -> FloatArray:
+    """Read which value each of the (c, n) categories has, where known records share it: (n, i); many as components."""
     from scipy.sparse import csr_array, hstack
 
     most, blocks = max(1, _MOST_VALUES_READ // len(categories)), []
@@ -253,11 +248,6 @@ def _indicators(categories: Sequence[FloatArray], known_rows: IntArray) -> Float
     if len(blocks) <= MOST_INDICATORS:
         return np.asarray(indicators.toarray())
     return _leading(indicators, MOST_INDICATORS)
-
-
-def _narrow(columns: FloatArray, most: int) -> FloatArray:
-    """Keep (n, c) columns, or their leading principal components where there are more than ``most``."""
-    return columns if columns.shape[1] <= most else _leading(columns, most)
 
 
 def _leading(columns: "FloatArray | csr_array", most: int) -> FloatArray:

@@ -18,6 +18,7 @@ from attacks.received_columns import (
     linear_weights,
     loss_threshold,
     posteriors,
+    without_own_share,
 )
 from attacks.registry import FROM_RECORDS, LEARNED
 from plumbline.judge.columns import Category
@@ -65,11 +66,9 @@ def _weights(truth: Truth, records: ReceivedRecords) -> FloatArray:
 
     Else as its known records teach. The control is read by the same weights.
     """
-    if not records.is_model_told:
-        rows, secret = records.known, records.secret.features[records.known]
-        return linear_weights(truth.of_others(rows).own_view().features_active, secret, records.received[rows])
-    everybody = truth.of_others(np.arange(len(records.received)))
-    return linear_weights(everybody.own_view().features_active, everybody.cells, records.received)
+    rows = np.arange(len(records.received)) if records.is_model_told else records.known
+    features = truth.of_others(rows).own_view().features_active
+    return linear_weights(features, records.secret.features[rows], records.received[rows])
 
 
 def mounted(
@@ -91,7 +90,7 @@ def mounted(
     batch, order = copy
     view, begun = truth.own_view(records.received[order]), time.perf_counter()
     taught = _weights(truth, records) if weights is None else weights
-    tried = [*_regressions(truth, view), *_others(truth, view, records, order, taught)]
+    tried = [*_regressions(truth, view, taught), *_others(truth, view, records, order, taught)]
     arrays = {one.attack: one.found.estimate for one in tried}
     arrays |= {DENSEST + one.attack: one.found.densest for one in tried if one.found.densest is not None}
     folder.write_estimates(batch, truth.estimates(arrays))
@@ -112,9 +111,9 @@ def mounted(
     ]
 
 
-def _regressions(truth: Truth, view: PredictionView) -> Iterator[Tried]:
+def _regressions(truth: Truth, view: PredictionView, weights: FloatArray) -> Iterator[Tried]:
     """Learn by the very models that judge without what was received: what another would add is no part of it."""
-    joint_view = view.with_received_as_own()
+    joint_view = without_own_share(view, weights).with_received_as_own()
     predictors = imputations(joint_view, truth.groups, counts=())
     predictors += learned_on_logs(truth, joint_view, predictors)
     for name, predictor in zip((FROM_RECORDS, LEARNED, LEARNED + OF_LOGS), predictors, strict=False):
@@ -131,7 +130,7 @@ def _others(
     known_rows, judged_rows = order[records.known], order[records.judged]
     yield from leaf_neighbours(view, records.leaves[known_rows], records.leaves[judged_rows])
     yield from _thresholds(truth, records, order)
-    label = next((one.category for one in truth.sources if one.name == records.label), None)
+    label = next((one.category for one in truth.sources if one.name == records.facts.label), None)
     if label is None:
         return
     theirs = label.symbols(secret[records.known])
@@ -144,9 +143,9 @@ def _others(
 def _thresholds(truth: Truth, records: ReceivedRecords, order: IntArray) -> Iterator[Tried]:
     """Tell who was trained on by how sure scores are of the receiver's labels; other columns are guessed 1/2."""
     labels = records.own.labels
-    if labels is None or not (records.trained and records.labelled and records.scores.shape[1]):
+    if labels is None or not (records.facts.trained and records.labelled and records.scores.shape[1]):
         return
-    (column,) = next(one.features for one in truth.sources if one.name == records.trained)
+    (column,) = next(one.features for one in truth.sources if one.name == records.facts.trained)
     memberships = records.secret.features[records.known, column]
     estimate = np.full(truth.cells.shape, 0.5)
     share = float(memberships.mean()) if len(memberships) else 0.5

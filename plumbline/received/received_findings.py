@@ -19,9 +19,9 @@ from plumbline.judge.training import TrainingFinding
 from plumbline.judge.truth import Truth
 from plumbline.notebook import ShownFindings
 from plumbline.received.judge_request import SECRET
-from plumbline.received.kinds import ReceivedColumn
 from plumbline.received.mounting import RECEIVED_BATCH, SHUFFLED_BATCH
 from plumbline.received.received_persons import received_persons
+from plumbline.received.received_tables import JudgeFacts
 from plumbline.received.skewed_columns import guesses
 from plumbline.telling.document import Light
 from plumbline.telling.numbers import percent
@@ -34,33 +34,6 @@ TELLER = "what was received"
 # In the order of a list.
 LIGHTS: tuple[Light, ...] = ("red", "amber", "green", "grey")
 _BETTER: Mapping[Light, str] = {"red": "far better", "amber": "somewhat better"}
-
-
-@dataclass(frozen=True)
-class JudgeFacts:
-    """What a judge's run says of itself besides estimates.
-
-    Attributes:
-        title: of the run.
-        received: what the received table is called.
-        secret: what the secret table is called.
-        known: how many records the receiver has in full.
-        columns: what each received column was taken for.
-        left_out: received columns that tell nothing, each with the reason.
-        notes: sentences on the tables.
-        label: which secret column is the sender's label; empty for none.
-        trained: which secret column says who was trained on; empty for none.
-    """
-
-    title: str
-    received: str
-    secret: str
-    known: int
-    columns: tuple[ReceivedColumn, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    label: str = ""
-    trained: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,10 +126,10 @@ def control_part(verdict: SourceVerdict) -> float:
     return max((one.part.mean for one in levels if one.part is not None), default=0.0)
 
 
-def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
+def received_answer(facts: JudgeFacts, findings: PredictionFindings, shuffled: Sequence[SourceVerdict]) -> Answer:
     """Say what was found, column by column: a column whose control (``shuffled``) tells a tenth as well is grey."""
     controls = {one.column: control_part(one) for one in shuffled if one.is_exposed()}
-    columns = [_column(facts, one, controls.get(one.column)) for one in found.sources]
+    columns = [_column(facts, one, controls.get(one.column)) for one in findings.sources]
     columns.sort(key=_rank)
     light = worst([one.light for one in columns])
     sentences = _sentences(facts, columns)
@@ -169,7 +142,7 @@ def received_answer(facts: JudgeFacts, found: PredictionFindings, shuffled: Sequ
     )
     parties = (PartyAnswer(SECRET, light, sentence if facts.known or exposed else sentences[0], facts.secret),)
     labels = tuple(f"labels: {one.sentence}." for one in columns if one.column == facts.label)
-    not_measured = tuple(_not_measured(facts, found))
+    not_measured = tuple(_not_measured(facts, findings))
     return Answer(tuple(sentences), light, parties, tuple(columns), labels, not_measured)
 
 

@@ -1,7 +1,9 @@
 """Own, received and secret tables, read and joined as an audit's are, and as features that a judge compares."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +25,9 @@ from vfl.data import TypedTable, common_order, encode_labels, fit_columns, rows_
 from vfl.data.faults import TableError, counted, quoted
 from vfl.data.labels import NO_LABEL
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # So many records are judged at most; those of more are drawn.
 MOST_JUDGED = 20_000
 # Who keeps a model secret still meets who learns it: as many known records as columns teach linear weights.
@@ -33,6 +38,33 @@ _LEAST_VALUES = 3
 _MOST_NAMES = 0.5
 
 
+@dataclass(frozen=True)
+class JudgeFacts:
+    """What a judge's run says of itself besides estimates.
+
+    Attributes:
+        title: of the run.
+        received: what the received table is called.
+        secret: what the secret table is called.
+        known: how many records the receiver has in full.
+        columns: what each received column was taken for.
+        left_out: received columns that tell nothing, each with the reason.
+        notes: sentences on the tables that their owner should know.
+        label: which secret column is the sender's label; empty for none.
+        trained: which secret column says who was trained on; empty for none.
+    """
+
+    title: str
+    received: str
+    secret: str
+    known: int
+    columns: tuple[ReceivedColumn, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    label: str = ""
+    trained: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class ReceivedRecords:
     """The records of all three tables.
@@ -40,36 +72,40 @@ class ReceivedRecords:
     Attributes:
         own: the receiver's features of all records, labels among them where it has any.
         secret: features of what it must not learn.
-        received: (records, m), what it was handed, as an adversary reads it.
-        table: the same as it came, a row for each of the records.
-        columns: what each received column is.
-        left_out: received columns that tell nothing, each with the reason.
+        frame: what was received as it came, a row for each of the records.
+        facts: what its columns are, and what else is said of the tables.
         known: (t,) records that the receiver has in full.
         judged: (n,) those of other persons.
-        label: which secret column is the sender's label; empty for none.
-        leaves: (records, c), the received categories, NaN for none.
-        gradients: (records, g), the received gradients, 0 for none.
-        scores: (records, s), the received scores as they are read.
-        trained: secret column that says who was trained on; empty for none.
         is_model_told: whether the receiver was given the model of what it received.
-        notes: sentences on the tables that their owner should know.
     """
 
     own: PartyFeatures
     secret: PartyFeatures
-    received: FloatArray
-    table: TypedTable
-    columns: tuple[ReceivedColumn, ...]
-    left_out: Mapping[str, str]
+    frame: "pd.DataFrame"
+    facts: JudgeFacts
     known: IntArray
     judged: IntArray
-    label: str
-    leaves: FloatArray
-    gradients: FloatArray
-    scores: FloatArray
-    trained: str = ""
     is_model_told: bool = False
-    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def received(self) -> FloatArray:
+        """What was received, as an adversary reads it: (records, m)."""
+        return encoded(self.frame, self.facts.columns, self.known)
+
+    @property
+    def leaves(self) -> FloatArray:
+        """The received categories, NaN for none: (records, c)."""
+        return of_kind(self.frame, self.facts.columns, "category")
+
+    @property
+    def gradients(self) -> FloatArray:
+        """The received gradients, 0 for none: (records, g)."""
+        return np.nan_to_num(of_kind(self.frame, self.facts.columns, "gradient"), posinf=0.0, neginf=0.0)
+
+    @property
+    def scores(self) -> FloatArray:
+        """The received scores as they are read: (records, s)."""
+        return scores_of(self.frame, self.facts.columns)
 
     @property
     def labelled(self) -> bool:
@@ -110,24 +146,15 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
     names = {plan.name for part in (OWN, SECRET) for plan in tables[part].plans}
     received = tables[RECEIVED]
     columns = kinds_of(received, request.tables.kinds, names)
-    left_out = {plan.name: plan.becomes for plan in received.plans if plan.encoding == "drop"}
     # Who is handed scores and their model knows both; whose scores are computed here keeps its model.
     is_told = bool(request.tables.model and request.tables.passive[0])
-    return ReceivedRecords(
-        own_features,
-        secret,
-        encoded(received, columns, rows[RECEIVED], known_rows),
-        replace(received, ids=ids, frame=received.frame.iloc[rows[RECEIVED]].reset_index(drop=True)),
-        columns,
-        left_out,
-        known_rows,
-        judged_rows,
-        request.tables.secret_label,
-        of_kind(received, columns, "category", rows[RECEIVED]),
-        np.nan_to_num(of_kind(received, columns, "gradient", rows[RECEIVED]), posinf=0.0, neginf=0.0),
-        scores_of(received, columns, rows[RECEIVED]),
-        request.tables.trained,
-        is_model_told=is_told,
+    facts = JudgeFacts(
+        title=request.title,
+        received=request.title_of(RECEIVED),
+        secret=request.title_of(SECRET),
+        known=len(known_rows),
+        columns=columns,
+        left_out={plan.name: plan.becomes for plan in received.plans if plan.encoding == "drop"},
         notes=(
             *model_notes,
             *_HAS_MODEL[:is_told],
@@ -135,7 +162,11 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
             *_same(tables, rows, labels, request),
             *_few(len(known_rows), len(judged_rows)),
         ),
+        label=request.tables.secret_label,
+        trained=request.tables.trained,
     )
+    frame = received.frame.iloc[rows[RECEIVED]].reset_index(drop=True)
+    return ReceivedRecords(own_features, secret, frame, facts, known_rows, judged_rows, is_model_told=is_told)
 
 
 def _features(table: TypedTable, rows: IntArray) -> PartyFeatures:

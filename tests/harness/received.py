@@ -10,8 +10,7 @@ from rich.console import Console
 
 from plumbline.received.judge_request import JudgeRequest
 from plumbline.received.judging import prepare
-from plumbline.received.received_findings import JudgeFacts
-from plumbline.received.received_tables import ReceivedRecords
+from plumbline.received.received_tables import JudgeFacts, ReceivedRecords
 
 Tables = dict[str, pd.DataFrame]
 
@@ -27,4 +26,5 @@ def written(folder: Path, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
 def prepared(folder: Path, tables: Mapping[str, pd.DataFrame], **more: Any) -> tuple[JudgeFacts, ReceivedRecords]:
     """Read tables whose ids are in ``client``, as options of the command say."""
     request = JudgeRequest.of(**{**written(folder, tables), "id_column": "client", "verbosity": "quiet", **more})
-    return prepare(request, Console(file=io.StringIO()))
+    records = prepare(request, Console(file=io.StringIO()))
+    return records.facts, records

@@ -82,7 +82,7 @@ def test_what_cant_be_is_refused_without_a_cell(tmp_path: Path, told: str, value
 
 def read(folder: Path, kind: Kind, values: Any) -> np.ndarray:
     received = table(folder, x=values)
-    return encoded(received, [ReceivedColumn("x", kind, "told")], np.arange(ROWS), np.arange(0, ROWS, 2))
+    return encoded(received.frame, [ReceivedColumn("x", kind, "told")], np.arange(0, ROWS, 2))
 
 
 def test_scores_are_read_as_log_odds_and_numbers_as_they_are(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_leaf_is_a_value_that_three_known_records_share_beside_its_number(tmp_
 def test_many_leaves_are_read_as_their_leading_components(tmp_path: Path) -> None:
     received = table(tmp_path, **{f"leaf_{tree}": GENERATOR.integers(0, 20, ROWS) for tree in range(12)})
     columns = kinds_of(received, [], ())
-    found = encoded(received, columns, np.arange(ROWS), np.arange(ROWS))
+    found = encoded(received.frame, columns, np.arange(ROWS))
     assert found.shape == (ROWS, 12 + MOST_INDICATORS)
     assert found.min() == 0
     assert found.max() == 1
@@ -124,7 +124,7 @@ def test_of_thousands_of_columns_the_leading_directions_are_read(tmp_path: Path)
     received = table(
         tmp_path, **{f"emb_{at}": one for at, one in enumerate((latent @ GENERATOR.normal(size=(3, width))).T)}
     )
-    found = encoded(received, kinds_of(received, [], ()), np.arange(ROWS), np.arange(ROWS))
+    found = encoded(received.frame, kinds_of(received, [], ()), np.arange(ROWS))
     assert found.shape == (ROWS, MOST_READ)
     seen = np.hstack([np.ones((ROWS, 1)), found[:, :3]])
     np.testing.assert_allclose(seen @ np.linalg.lstsq(seen, latent)[0], latent, atol=1e-6)
@@ -133,5 +133,5 @@ def test_of_thousands_of_columns_the_leading_directions_are_read(tmp_path: Path)
 @pytest.mark.slow("directions of a thousand indicators")
 def test_of_thousands_of_leaf_numbers_some_are_named(tmp_path: Path) -> None:
     received = table(tmp_path, **{f"leaf_{tree}": GENERATOR.integers(0, 20, ROWS) for tree in range(2_100)})
-    found = encoded(received, kinds_of(received, [], ()), np.arange(ROWS), np.arange(ROWS))
+    found = encoded(received.frame, kinds_of(received, [], ()), np.arange(ROWS))
     assert found.shape == (ROWS, MOST_READ)

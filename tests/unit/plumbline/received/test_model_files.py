@@ -62,7 +62,7 @@ def test_a_linear_model_is_its_weights_of_encoded_cells(tmp_path: Path) -> None:
 def test_what_a_model_will_send_is_judged_before_it_is_sent(tmp_path: Path) -> None:
     tables = made()
     _, records = prepared(tmp_path, tables, received="", model=str(saved(tmp_path, LINEAR)))
-    assert [(one.name, one.kind) for one in records.columns] == [("score", "probability")]
+    assert [(one.name, one.kind) for one in records.facts.columns] == [("score", "probability")]
     status, words = command(
         tmp_path, {name: tables[name] for name in ("own", "secret")}, "--model", str(tmp_path / "model.json"),
         "--known", "60", "--columns", "age,income,plan",
@@ -98,7 +98,7 @@ def test_scores_that_were_handed_in_are_the_models_or_refused_by_their_rows(tmp_
     model = str(tmp_path / "model.json")
     facts, records = prepared(tmp_path, tables, model=model)
     assert f"'risk' is this model's score, in all of {ROWS} rows." in facts.notes
-    assert len(records.columns) == 1
+    assert len(records.facts.columns) == 1
     assert records.is_model_told
     tables["received"].iloc[[4, 9], 1] += 1e-3
     with pytest.raises(TableError, match=rf"'risk' isn't this model's score: 2 rows of {ROWS} .* \(rows 5, 10\)"):

@@ -13,8 +13,8 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.truth import Truth
 from plumbline.received.judge_request import SECRET
 from plumbline.received.mounting import mount
-from plumbline.received.received_findings import KNOWING, JudgeFacts, read_received_findings
-from plumbline.received.received_tables import ReceivedRecords
+from plumbline.received.received_findings import KNOWING, read_received_findings
+from plumbline.received.received_tables import JudgeFacts, ReceivedRecords
 from plumbline.received.skewed_columns import learned_on_logs
 from services.common.run_folder import RunFolder
 from services.common.run_records import Estimates
