@@ -7,8 +7,9 @@ et al. 2015).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -40,13 +41,17 @@ class PlacedColumn:
     weights: FloatArray
 
     @classmethod
-    def of(cls, told: ToldColumn, possible: BoolArray) -> "PlacedColumn":
+    def placed(cls, told: ToldColumn, possible: BoolArray) -> Self:
         """Weigh (n, bins + 1) possible bins by how many records are in each; what is missing is anywhere."""
         shares = told.shares[:-1] / max(told.shares[:-1].sum(), 1e-12)
         weights = possible[:, :-1] * np.maximum(shares, 1e-9)
         nowhere = ~possible[:, :-1].any(axis=1)
         weights[nowhere] = np.maximum(shares, 1e-9)
         return cls(shares, weights / weights.sum(axis=1, keepdims=True))
+
+    def of(self, rows: IntArray) -> Self:
+        """Take some of the records alone."""
+        return replace(self, weights=self.weights[rows])
 
     @property
     def levels(self) -> FloatArray:

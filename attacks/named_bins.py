@@ -80,9 +80,7 @@ class _Named:
     def of(self, rows: IntArray) -> dict[str, list[PlacedColumn]]:
         """Take some rows of the common order alone."""
         places = np.searchsorted(self.rows, rows)
-        return {
-            peer: [PlacedColumn(one.shares, one.weights[places]) for one in some] for peer, some in self.columns.items()
-        }
+        return {peer: [one.of(places) for one in some] for peer, some in self.columns.items()}
 
 
 def _seconds(extent: Extent) -> float:
@@ -170,7 +168,7 @@ def _named(view: TrainingView, trees: int) -> _Named:
         counts = possible.sum(axis=1)
         bins.setdefault(peer, []).append(np.where(counts == 1, possible.argmax(axis=1), _UNNAMED))
         left.append(float(counts.mean()))
-        columns.setdefault(peer, []).append(PlacedColumn.of(told, possible))
+        columns.setdefault(peer, []).append(PlacedColumn.placed(told, possible))
     if not columns:
         raise ViewError("named_bins has no sums of the trees that it reads: no node was divided.")
     found = {peer: np.column_stack(some) for peer, some in bins.items()}

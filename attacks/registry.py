@@ -52,6 +52,7 @@ _BUILT_IN = {
     "chosen_share": "attacks.chosen_share:ChosenShare",
     "replacement_backdoor": "attacks.replacement_backdoor:ReplacementBackdoor",
     "named_bins": "attacks.named_bins:NameBins",
+    "chosen_gradients": "attacks.chosen_gradients:ChosenGradients",
     "leaf_labels": "attacks.leaf_labels:LeafLabels",
     "reached_leaves": "attacks.reached_leaves:ReachedLeaves",
     "averaged_products": "attacks.averaged_products:AveragedProducts",

@@ -68,7 +68,7 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
         "opening_code": "reads what protocol=shared opens",
-        **dict.fromkeys(("leaf_labels", "named_bins"), "is on sessions that train boosted_trees"),
+        **dict.fromkeys(("chosen_gradients", "leaf_labels", "named_bins"), "is on sessions that train boosted_trees"),
         **dict.fromkeys(ON_NETWORKS, "is on sessions that train network"),
     }
 
