@@ -48,6 +48,8 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "own_shift": "this attack is by who added something to its own share: say what",
         "earlier": "train and predict in more than one session",
         "received": "give the columns that were received about the attacked records",
+        "low": "this attack is on thresholds of trees: the passive party must disclose its parameters",
+        "high": "this attack is on thresholds of trees: the passive party must disclose its parameters",
     },
     "training": {
         "equations": "run training and record its answers",
@@ -90,6 +92,7 @@ class Scenario:
         protocol: that it trains by: hu or shared.
         knows_own_weights: whether each party is told its own weights after training.
         options: names of the attacks that were given options.
+        has_weights: whether a model's parameters are weights of columns, rather than thresholds.
 
     Examples:
         >>> spec_of("one_feature").obstacle(Scenario(passive_features=3))
@@ -109,6 +112,7 @@ class Scenario:
     protocol: str = "hu"
     knows_own_weights: bool = True
     options: frozenset[str] = frozenset()
+    has_weights: bool = True
 
 
 @dataclass(frozen=True)

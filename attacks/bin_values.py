@@ -113,20 +113,24 @@ def _values_of_bins(moments: PassiveMoments, named: int, column: PlacedColumn, i
 
     By its few values, one for each bin where there are as many, or by its mean and variance.
     """
+    support, filled = moments.supports[named] if moments.supports else None, column.shares > 0
+    if support is not None and filled.sum() == len(support):
+        return np.asarray(support[np.maximum(np.cumsum(filled) - 1, 0)])
+    return np.asarray(quantiles(moments, named, column.levels, in_unit=in_unit).mean(axis=1))
+
+
+def quantiles(moments: PassiveMoments, column: int, levels: FloatArray, *, in_unit: bool) -> FloatArray:
+    """Give a column's values at levels between 0 and 1, by its few values, or by its mean and variance."""
     from scipy.stats import beta, norm  # slow to import
 
-    levels, support = column.levels, moments.supports[named] if moments.supports else None
-    if support is not None:
-        filled, last = column.shares > 0, len(support) - 1
-        if filled.sum() == len(support):
-            return np.asarray(support[np.clip(np.cumsum(filled) - 1, 0, last)])
-        ends = np.cumsum(np.asarray(moments.frequencies[named]))
-        return np.asarray(support[np.minimum(np.searchsorted(ends, levels), last)].mean(axis=1))
-    mean, variance = float(moments.mean[named]), float(moments.variance[named])
+    if moments.supports and (support := moments.supports[column]) is not None:
+        ends = np.cumsum(np.asarray(moments.frequencies[column]))
+        return np.asarray(support[np.minimum(np.searchsorted(ends, levels), len(support) - 1)])
+    mean, variance = float(moments.mean[column]), float(moments.variance[column])
     if in_unit and 0 < variance < mean * (1 - mean):
         size = mean * (1 - mean) / variance - 1
-        return np.asarray(beta.ppf(levels, mean * size, (1 - mean) * size).mean(axis=1))
-    return np.asarray(norm.ppf(levels, mean, np.sqrt(max(variance, 1e-300))).mean(axis=1))
+        return np.asarray(beta.ppf(levels, mean * size, (1 - mean) * size))
+    return np.asarray(norm.ppf(levels, mean, np.sqrt(max(variance, 1e-300))))
 
 
 def _correlations(covariance: FloatArray) -> FloatArray:

@@ -54,6 +54,7 @@ _BUILT_IN = {
     "named_bins": "attacks.named_bins:NameBins",
     "chosen_gradients": "attacks.chosen_gradients:ChosenGradients",
     "leaf_labels": "attacks.leaf_labels:LeafLabels",
+    "disclosed_thresholds": "attacks.disclosed_thresholds:DisclosedThresholds",
     "reached_leaves": "attacks.reached_leaves:ReachedLeaves",
     "averaged_products": "attacks.averaged_products:AveragedProducts",
     "auxiliary_ciphertext": "attacks.auxiliary_ciphertext:AuxiliaryCiphertext",

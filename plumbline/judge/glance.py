@@ -54,7 +54,8 @@ def glance_at(
     if predictions.kept:
         disclosed = keeping
         # No attack without parameters puts sessions together.
-        first = _counted(predictions.kept, [light_of_column(one) for one in predictions.kept])
+        kept = worse_of(predictions.kept, predictions.trained.columns)
+        first = _counted(kept, [light_of_column(one) for one in kept])
         keeping = (first, _more(first))[: len(sessions)]
     labels = tuple(_capped(one, parties[:1]) for one in _labels(training, sessions, labels_are_all))
     keeping, disclosed = (tuple(_capped(one, parties[1:]) for one in some) for some in (keeping, disclosed))

@@ -256,7 +256,8 @@ def _if_kept(case: _Case, sessions: int) -> list[str]:
     """Say what is left where passive parties keep the parameters that they disclosed in so many sessions here."""
     if not case.predictions.kept:
         return []
-    columns = tuple(map(_column_answer, case.predictions.kept))
+    kept = worse_of(case.predictions.kept, case.predictions.trained.columns)
+    columns = tuple(map(_column_answer, kept))
     keep, their = ("keep", "their") if len(case.passive) > 1 else ("keeps", "its")
     if not _is_measured(columns):
         return [f"What is left without {their} parameters was not measured."]
