@@ -123,10 +123,10 @@ class PowersOfTwo:
         columns = self._plan.sampled_columns(self._tree, party)
         for column, sums in zip(columns.tolist(), prefixes.tolist(), strict=True):
             numbers = [(first << self._low_bits) + second for first, second in sums]
-            found = self._bins.setdefault((self._terms.parties[party], column), {})
+            bins = self._bins.setdefault((self._terms.parties[party], column), {})
             for bit, row in enumerate(self._rows.tolist()):
                 holding = (bin_ for bin_, number in enumerate(numbers) if number >> bit & 1)
-                found[row] = next(holding, len(numbers))
+                bins[row] = next(holding, len(numbers))
 
     def result(self, view: TrainingView) -> NamedBins | EstimatedFeatures:
         """Say which bins were named, or what values follow.
@@ -141,20 +141,20 @@ class PowersOfTwo:
         places = self._plan.options.max_bin + 1
         columns: dict[str, list[PlacedColumn]] = {}
         named: dict[str, list[IntArray]] = {}
-        for (peer, _), found in sorted(self._bins.items()):
-            bins = np.array([found.get(row, _UNNAMED) for row in rows.tolist()])
+        for (peer, _), bin_of in sorted(self._bins.items()):
+            bins = np.array([bin_of.get(row, _UNNAMED) for row in rows.tolist()])
             possible = (bins[:, None] == np.arange(places)) | (bins == _UNNAMED)[:, None]
             shares = np.bincount(bins[bins >= 0], minlength=places) / max(1, int((bins >= 0).sum()))
-            told = ToldColumn(shares, np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.bool_))
-            columns.setdefault(peer, []).append(PlacedColumn.placed(told, possible))
+            column = ToldColumn(shares, np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.bool_))
+            columns.setdefault(peer, []).append(PlacedColumn.placed(column, possible))
             named.setdefault(peer, []).append(bins)
         bins_of = NamedBins({peer: np.column_stack(some) for peer, some in named.items()}, 1.0, self._tree + 1)
         if self._prior == "nothing":
             return bins_of
 
-        def placed(some: IntArray) -> Mapping[str, list[PlacedColumn]]:
-            at = np.searchsorted(rows, some)
-            return {peer: [one.of(at) for one in mine] for peer, mine in columns.items()}
+        def placed(some_rows: IntArray) -> Mapping[str, list[PlacedColumn]]:
+            places_of = np.searchsorted(rows, some_rows)
+            return {peer: [one.of(places_of) for one in mine] for peer, mine in columns.items()}
 
         numbers = {"records_named": len(rows), "a_tree": self._bits, "trees": self._tree + 1}
         return estimated(view, rows, placed, self._prior, numbers)

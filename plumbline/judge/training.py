@@ -292,10 +292,10 @@ def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     if not errors:
         return {}
     error, other_error, baseline = (float(np.hstack(one).sum()) for one in (errors, shuffled, guessed))
-    told, by_others = (max(0.0, 1 - one / baseline) if baseline else 0.0 for one in (error, other_error))
+    success, by_others = (max(0.0, 1 - loss / baseline) if baseline else 0.0 for loss in (error, other_error))
     # The control: what is told of other records.
     details = {"shuffled": round(by_others, 4)}
-    return {"success": told, "resolved": 1.0, "judged": records or None, "details": details}
+    return {"success": success, "resolved": 1.0, "judged": records or None, "details": details}
 
 
 _JUDGES = {

@@ -26,7 +26,6 @@ from vfl.learning.networks import DenseNetwork, VerticalNetwork
 from vfl.learning.trees.leaf_bounds import leaf_bounds
 from vfl.learning.trees.trees_part import TreesPart
 
-
 # Of what no threshold bounds: every value from 0 on is above.
 _BELOW = -1e-9
 
@@ -169,11 +168,11 @@ class Knowledge:
 
         What no threshold bounds is between 0 and 1, as all columns are that a view may have.
         """
-        own, parts = self.model.known_part, [part for part in self.disclosed or () if isinstance(part, TreesPart)]
-        if not isinstance(own, TreesPart) or not parts:
+        own_part, parts = self.model.known_part, [part for part in self.disclosed or () if isinstance(part, TreesPart)]
+        if not isinstance(own_part, TreesPart) or not parts:
             return {}
         columns = [party.feature_count for party in self.model.agreement.peers_of(self.model.name)]
-        low, high = leaf_bounds(own, parts, leaves.astype(np.int64), columns)
+        low, high = leaf_bounds(own_part, parts, leaves.astype(np.int64), columns)
         return {"low": np.clip(low, _BELOW, 1.0), "high": np.clip(high, 0.0, 1.0)}
 
     def _parameters(self) -> dict[str, Any]:

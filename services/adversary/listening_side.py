@@ -103,7 +103,7 @@ class _HeardAnswers:
     def answer(self, request: Request) -> Any:
         """Answer as the side does, or as an adversary has it."""
         requests = self._side.requests if isinstance(request, OwnRequest) else None
-        asked = request if requests is None else requests.asked(self._number, cast(OwnRequest, request))
-        answer = self._answers.answer(asked)
-        self._side.hear(self._number, self.rows, asked, answer)
-        return answer if requests is None else requests.answered(self._number, cast(OwnRequest, asked), answer)
+        replaced = request if requests is None else requests.asked(self._number, cast(OwnRequest, request))
+        answer = self._answers.answer(replaced)
+        self._side.hear(self._number, self.rows, replaced, answer)
+        return answer if requests is None else requests.answered(self._number, cast(OwnRequest, replaced), answer)

@@ -10,12 +10,12 @@ from vfl.learning.trees.trees_part import TreesPart
 
 
 def leaf_bounds(
-    own: TreesPart, disclosed: Sequence[TreesPart], reached: IntArray, columns: Sequence[int]
+    label_part: TreesPart, disclosed: Sequence[TreesPart], reached: IntArray, columns: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the columns of passive parties, side by side: values are above the first and at most the second, (n, D).
 
     Args:
-        own: the label party's part.
+        label_part: the label party's.
         disclosed: of each passive party, in the session's order.
         reached: (n, trees) the place of each record's leaf among its tree's leaves.
         columns: of each passive party.
@@ -24,7 +24,7 @@ def leaf_bounds(
     splits = {part.place: part.splits for part in disclosed}
     shape = (len(reached), sum(columns))
     low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
-    for tree, places in zip(own.trees, reached.T, strict=False):
+    for tree, places in zip(label_part.trees, reached.T, strict=False):
         leaf_low, leaf_high = (np.full((len(tree.leaves), shape[1]), end) for end in (-np.inf, np.inf))
         for index, leaf in enumerate(tree.leaves):
             node = leaf
