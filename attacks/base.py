@@ -7,6 +7,7 @@ An attack of each kind has its method, called by the service where its adversary
     training, replaces_messages    messages      its own messages of one session, and what they found
     training, replaces_features    code          what it encrypts in place of its features where weights are shared
     training, replaces_shares      choose        what it adds to its shares of others' weights where a layer is shared
+    training, replaces_requests    ask           what it asks in place of its learner's own requests
 
 ``attacks.training`` has the contract of attacks on training.
 """
@@ -47,6 +48,8 @@ NEEDS: Mapping[Phase, Mapping[str, str]] = {
         "own_shift": "this attack is by who added something to its own share: say what",
         "earlier": "train and predict in more than one session",
         "received": "give the columns that were received about the attacked records",
+        "low": "this attack is on thresholds of trees: the passive party must disclose its parameters",
+        "high": "this attack is on thresholds of trees: the passive party must disclose its parameters",
     },
     "training": {
         "equations": "run training and record its answers",
@@ -67,6 +70,7 @@ _METHODS: Mapping[tuple[Phase, Conduct], str] = {
     ("training", "replaces_messages"): "messages",
     ("training", "replaces_features"): "code",
     ("training", "replaces_shares"): "choose",
+    ("training", "replaces_requests"): "ask",
 }
 
 
@@ -88,6 +92,7 @@ class Scenario:
         protocol: that it trains by: hu or shared.
         knows_own_weights: whether each party is told its own weights after training.
         options: names of the attacks that were given options.
+        has_weights: whether a model's parameters are weights of columns, rather than thresholds.
 
     Examples:
         >>> spec_of("one_feature").obstacle(Scenario(passive_features=3))
@@ -107,6 +112,7 @@ class Scenario:
     protocol: str = "hu"
     knows_own_weights: bool = True
     options: frozenset[str] = frozenset()
+    has_weights: bool = True
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,9 @@ class AttackSpec:
         summary: what it does, in a line for a list; empty for the first line of its docstring.
         cost: what it takes, in words; empty where nobody measured.
         conduct: listens (the party follows the protocol), replaces_messages (it sends its own in training),
-            replaces_features (it encrypts others than its own where weights are shared) or replaces_shares (it adds to
-            its shares of others' weights, where a network's first layer is shared).
+            replaces_features (it encrypts others than its own where weights are shared), replaces_shares (it adds to
+            its shares of others' weights, where a network's first layer is shared) or replaces_requests (it asks
+            something else than its learner, of one whose requests are its own).
         level: what the adversary knows beforehand of the passive columns. An attack whose options decide has a property
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.

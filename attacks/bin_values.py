@@ -7,8 +7,9 @@ et al. 2015).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -40,13 +41,17 @@ class PlacedColumn:
     weights: FloatArray
 
     @classmethod
-    def of(cls, told: ToldColumn, possible: BoolArray) -> "PlacedColumn":
+    def placed(cls, column: ToldColumn, possible: BoolArray) -> Self:
         """Weigh (n, bins + 1) possible bins by how many records are in each; what is missing is anywhere."""
-        shares = told.shares[:-1] / max(told.shares[:-1].sum(), 1e-12)
+        shares = column.shares[:-1] / max(column.shares[:-1].sum(), 1e-12)
         weights = possible[:, :-1] * np.maximum(shares, 1e-9)
         nowhere = ~possible[:, :-1].any(axis=1)
         weights[nowhere] = np.maximum(shares, 1e-9)
         return cls(shares, weights / weights.sum(axis=1, keepdims=True))
+
+    def of(self, rows: IntArray) -> Self:
+        """Take some of the records alone."""
+        return replace(self, weights=self.weights[rows])
 
     @property
     def levels(self) -> FloatArray:
@@ -108,20 +113,24 @@ def _values_of_bins(moments: PassiveMoments, named: int, column: PlacedColumn, i
 
     By its few values, one for each bin where there are as many, or by its mean and variance.
     """
+    support, filled = moments.supports[named] if moments.supports else None, column.shares > 0
+    if support is not None and filled.sum() == len(support):
+        return np.asarray(support[np.maximum(np.cumsum(filled) - 1, 0)])
+    return np.asarray(quantiles(moments, named, column.levels, in_unit=in_unit).mean(axis=1))
+
+
+def quantiles(moments: PassiveMoments, column: int, levels: FloatArray, *, in_unit: bool) -> FloatArray:
+    """Give a column's values at levels between 0 and 1, by its few values, or by its mean and variance."""
     from scipy.stats import beta, norm  # slow to import
 
-    levels, support = column.levels, moments.supports[named] if moments.supports else None
-    if support is not None:
-        filled, last = column.shares > 0, len(support) - 1
-        if filled.sum() == len(support):
-            return np.asarray(support[np.clip(np.cumsum(filled) - 1, 0, last)])
-        ends = np.cumsum(np.asarray(moments.frequencies[named]))
-        return np.asarray(support[np.minimum(np.searchsorted(ends, levels), last)].mean(axis=1))
-    mean, variance = float(moments.mean[named]), float(moments.variance[named])
+    if moments.supports and (support := moments.supports[column]) is not None:
+        ends = np.cumsum(np.asarray(moments.frequencies[column]))
+        return np.asarray(support[np.minimum(np.searchsorted(ends, levels), len(support) - 1)])
+    mean, variance = float(moments.mean[column]), float(moments.variance[column])
     if in_unit and 0 < variance < mean * (1 - mean):
         size = mean * (1 - mean) / variance - 1
-        return np.asarray(beta.ppf(levels, mean * size, (1 - mean) * size).mean(axis=1))
-    return np.asarray(norm.ppf(levels, mean, np.sqrt(max(variance, 1e-300))).mean(axis=1))
+        return np.asarray(beta.ppf(levels, mean * size, (1 - mean) * size))
+    return np.asarray(norm.ppf(levels, mean, np.sqrt(max(variance, 1e-300))))
 
 
 def _correlations(covariance: FloatArray) -> FloatArray:
@@ -134,46 +143,45 @@ def _assigned(costs: FloatArray, columns: Sequence[PlacedColumn], published: Flo
     """Choose which session column each named one is, so that pairs vary together as published."""
     places = np.column_stack([column.places for column in columns])
     varying = places.std(axis=0) > 0
-    seen = np.eye(len(costs))
-    seen[np.ix_(varying, varying)] = np.atleast_2d(np.corrcoef(places[:, varying], rowvar=False))
+    correlations = np.eye(len(costs))
+    correlations[np.ix_(varying, varying)] = np.atleast_2d(np.corrcoef(places[:, varying], rowvar=False))
     # Whatever order columns are in, what each varies with is as much.
-    profiles = np.abs(np.sort(published, axis=1)[:, None] - np.sort(seen, axis=1)[None]).mean(axis=2)
+    profiles = np.abs(np.sort(published, axis=1)[:, None] - np.sort(correlations, axis=1)[None]).mean(axis=2)
     first = linear_sum_assignment(profiles + costs)[1]
     generator = np.random.default_rng(0)
     starts = [first, *(generator.permutation(len(costs)) for _ in range(_STARTS))]
-    orders = [
-        _swapped(_climbed(np.eye(len(costs))[one], costs, published, seen), costs, published, seen) for one in starts
-    ]
-    return min(orders, key=lambda order: _misfit(order, costs, published, seen))
+    climbed = [_climbed(np.eye(len(costs))[start], costs, published, correlations) for start in starts]
+    orders = [_swapped(order, costs, published, correlations) for order in climbed]
+    return min(orders, key=lambda order: _misfit(order, costs, published, correlations))
 
 
-def _misfit(order: IntArray, costs: FloatArray, published: FloatArray, seen: FloatArray) -> float:
-    off = float(np.square(published - seen[np.ix_(order, order)]).sum())
+def _misfit(order: IntArray, costs: FloatArray, published: FloatArray, correlations: FloatArray) -> float:
+    off = float(np.square(published - correlations[np.ix_(order, order)]).sum())
     return off + _SHARES * float(costs[np.arange(len(order)), order].sum())
 
 
-def _climbed(start: FloatArray, costs: FloatArray, published: FloatArray, seen: FloatArray) -> IntArray:
+def _climbed(start: FloatArray, costs: FloatArray, published: FloatArray, correlations: FloatArray) -> IntArray:
     """Follow the slope between permutations, from between one of them and all."""
     mixture = (start + 1.0 / len(costs)) / 2
     for _ in range(_STEPS):
-        slope = 4 * published @ mixture @ seen - _SHARES * costs
+        slope = 4 * published @ mixture @ correlations - _SHARES * costs
         step = np.eye(len(costs))[linear_sum_assignment(slope, maximize=True)[1]] - mixture
-        curve, rise = 2 * float((published @ step @ seen * step).sum()), float((slope * step).sum())
+        curve, rise = 2 * float((published @ step @ correlations * step).sum()), float((slope * step).sum())
         if rise <= _SETTLED:
             break
         mixture = mixture + (1.0 if curve >= 0 else min(1.0, -rise / (2 * curve))) * step
     return np.asarray(linear_sum_assignment(mixture, maximize=True)[1])
 
 
-def _swapped(order: IntArray, costs: FloatArray, published: FloatArray, seen: FloatArray) -> IntArray:
+def _swapped(order: IntArray, costs: FloatArray, published: FloatArray, correlations: FloatArray) -> IntArray:
     """Swap two columns as long as that makes it better."""
-    best, order = _misfit(order, costs, published, seen), order.copy()
+    best, order = _misfit(order, costs, published, correlations), order.copy()
     improves = True
     while improves:
         improves = False
         for one, other in combinations(range(len(order)) if len(order) <= _MOST_SWAPPED else (), 2):
             order[[one, other]] = order[[other, one]]
-            if (misfit := _misfit(order, costs, published, seen)) < best - _SETTLED:
+            if (misfit := _misfit(order, costs, published, correlations)) < best - _SETTLED:
                 best, improves = misfit, True
             else:
                 order[[one, other]] = order[[other, one]]

@@ -40,13 +40,13 @@ class NamedBins:
 
     Attributes:
         bins: by peer, (n, columns of the session) the bin of each record; -1 where several are left.
-        left: how many bins are left to a cell, on average.
+        bins_left: how many bins are left to a cell, on average.
         trees: whose sums were read.
     """
 
     kind: ClassVar[str] = "bins"
     bins: Mapping[str, IntArray]
-    left: float
+    bins_left: float
     trees: int
 
     def facts(self) -> Mapping[str, Json]:
@@ -54,7 +54,7 @@ class NamedBins:
         cells = np.concatenate([bins.ravel() for bins in self.bins.values()])
         return {
             "cells_named": round(float((cells != _UNNAMED).mean()), 4),
-            "bins_left": round(self.left, 1),
+            "bins_left": round(self.bins_left, 1),
             "trees": self.trees,
         }
 
@@ -80,10 +80,7 @@ class _Named:
     def of(self, rows: IntArray) -> dict[str, list[PlacedColumn]]:
         """Take some rows of the common order alone."""
         places = np.searchsorted(self.rows, rows)
-        return {
-            peer: [PlacedColumn(column.shares, column.weights[places]) for column in columns]
-            for peer, columns in self.columns.items()
-        }
+        return {peer: [column.of(places) for column in columns] for peer, columns in self.columns.items()}
 
 
 def _seconds(extent: Extent) -> float:
@@ -139,10 +136,10 @@ class NameBins:
         """
         require(self, view)
         check_prior(self.name, self.prior, view)
-        known = _NAMED.setdefault(view, {})
-        if self.trees not in known:
-            known[self.trees] = _named(view, self.trees)
-        named = known[self.trees]
+        by_trees = _NAMED.setdefault(view, {})
+        if self.trees not in by_trees:
+            by_trees[self.trees] = _named(view, self.trees)
+        named = by_trees[self.trees]
         if self.prior == "nothing":
             return named.bins
         return estimated(view, named.rows, named.of, self.prior, named.bins.facts())
@@ -160,26 +157,26 @@ def _named(view: TrainingView, trees: int) -> _Named:
         raise ViewError("named_bins reads what a label party is told of bins: mount it where boosted trees are grown.")
     columns: dict[str, list[PlacedColumn]] = {}
     bins: dict[str, list[IntArray]] = {}
-    candidates = []
+    remaining = []
     rows = np.unique(np.concatenate([step.rows for step in view.steps]))
     for peer, column in sorted({**view.told_columns, **view.bin_sums}):
         nodes = [sums for tree, sums in view.bin_sums.get((peer, column), ()) if tree < trees]
-        told = view.told_columns.get((peer, column)) or (ToldColumn.of(nodes[0], view.n) if nodes else None)
-        if told is None:
+        column_sides = view.told_columns.get((peer, column)) or (ToldColumn.of(nodes[0], view.n) if nodes else None)
+        if column_sides is None:
             continue
-        possible = _possible(told, nodes, view.n)[rows]
+        possible = _possible(column_sides, nodes, view.n)[rows]
         counts = possible.sum(axis=1)
         bins.setdefault(peer, []).append(np.where(counts == 1, possible.argmax(axis=1), _UNNAMED))
-        candidates.append(float(counts.mean()))
-        columns.setdefault(peer, []).append(PlacedColumn.of(told, possible))
+        remaining.append(float(counts.mean()))
+        columns.setdefault(peer, []).append(PlacedColumn.placed(column_sides, possible))
     if not columns:
         raise ViewError("named_bins has no sums of the trees that it reads: no node was divided.")
-    bins_of_peers = {peer: np.column_stack(columns_of_peer) for peer, columns_of_peer in bins.items()}
-    return _Named(rows, NamedBins(bins_of_peers, float(np.mean(candidates)), min(trees, len(view.steps))), columns)
+    by_peer_bins = {peer: np.column_stack(columns_of) for peer, columns_of in bins.items()}
+    return _Named(rows, NamedBins(by_peer_bins, float(np.mean(remaining)), min(trees, len(view.steps))), columns)
 
 
-def _possible(told: ToldColumn, nodes: list[NodeSums], rows: int) -> BoolArray:
-    sides = told.possible()
+def _possible(column: ToldColumn, nodes: list[NodeSums], rows: int) -> BoolArray:
+    sides = column.possible()
     return possible_bins(nodes, rows, sides) if nodes else sides
 
 
@@ -202,19 +199,20 @@ def estimated(
     Raises:
         ViewError: where no known record is among them.
     """
-    known = view.known_records if prior == "records" else None
-    held = np.zeros(0, dtype=np.int64) if view.known_records is None else view.known_records.rows
-    unknown = np.setdiff1d(rows, held)
-    asked = unknown[np.unique(np.linspace(0, len(unknown) - 1, min(len(unknown), _MOST_ESTIMATED)).astype(np.int64))]
-    if known is not None:
-        values, guess = _by_records(view, asked, known, rows, placed)
+    records = view.known_records if prior == "records" else None
+    known_rows = np.zeros(0, dtype=np.int64) if view.known_records is None else view.known_records.rows
+    unknown = np.setdiff1d(rows, known_rows)
+    spread = np.linspace(0, len(unknown) - 1, min(len(unknown), _MOST_ESTIMATED)).astype(np.int64)
+    attacked = unknown[np.unique(spread)]
+    if records is not None:
+        values, guess = _by_records(view, attacked, records, rows, placed)
     elif view.moments is None:
         raise AssertionError  # attacks have refused such views; this tells the type checker
     else:
-        values = _by_statistics(view, view.moments, placed(asked), by_covariance=prior == "covariance")
+        values = _by_statistics(view, view.moments, placed(attacked), by_covariance=prior == "covariance")
         guess = np.broadcast_to(view.moments.mean, values.shape)
     peers = view.peer_features
-    return EstimatedFeatures(asked, by_peer(peers, values), by_peer(peers, guess), numbers=numbers)
+    return EstimatedFeatures(attacked, by_peer(peers, values), by_peer(peers, guess), numbers=numbers)
 
 
 def _by_statistics(
@@ -223,11 +221,11 @@ def _by_statistics(
     in_unit = bool((view.features >= 0).all() and (view.features <= 1).all())
     parts, start = [], 0
     for peer, count in view.peer_features.items():
-        own = _of_columns(moments, slice(start, start + count))
+        published = _of_columns(moments, slice(start, start + count))
         start += count
         if len(columns.get(peer, ())) != count:
             raise ViewError(f"Of {peer}'s {count} columns {len(columns.get(peer, ()))} were summed: grow more trees.")
-        parts.append(estimated_values(columns[peer], own, in_unit=in_unit, by_covariance=by_covariance))
+        parts.append(estimated_values(columns[peer], published, in_unit=in_unit, by_covariance=by_covariance))
     return np.hstack(parts)
 
 
@@ -241,25 +239,25 @@ def _of_columns(moments: PassiveMoments, part: slice) -> PassiveMoments:
 
 def _by_records(
     view: TrainingView,
-    asked: IntArray,
-    known: KnownRecords,
+    attacked: IntArray,
+    records: KnownRecords,
     rows: IntArray,
     placed: Callable[[IntArray], Mapping[str, list[PlacedColumn]]],
 ) -> tuple[FloatArray, FloatArray]:
     """Learn from known records what places tell, and what own columns and labels do without them: (m, D) each."""
-    there = np.isin(known.rows, rows)
+    there = np.isin(records.rows, rows)
     if not there.any() or view.labels is None:
         raise ViewError("None of known_records was trained on: give some that were.")
-    taught, features = known.rows[there], known.features[there]
+    taught, features = records.rows[there], records.features[there]
 
-    def places(some: IntArray) -> FloatArray:
-        return np.column_stack([one.places for columns in placed(some).values() for one in columns])
+    def places(some_rows: IntArray) -> FloatArray:
+        return np.column_stack([one.places for columns in placed(some_rows).values() for one in columns])
 
     learned = PredictionView(
-        features_active=view.features[asked],
+        features_active=view.features[attacked],
         passive_features=features.shape[1],
-        record_labels=view.labels[asked],
-        received=places(asked),
+        record_labels=view.labels[attacked],
+        received=places(attacked),
         auxiliary=AuxiliaryRows(
             view.features[taught], features, np.empty((len(taught), 0)), view.labels[taught], places(taught)
         ),

@@ -60,10 +60,10 @@ class ReachedLeaves:
         if auxiliary is None or auxiliary.received is None or received is None:
             raise ViewError("reached_leaves needs the leaves of complete records as well: give received of them.")
         if self.model == "neighbours":
-            found = [one.found for one in leaf_neighbours(view, auxiliary.received, received)]
-            if not found:
+            estimates = [one.found for one in leaf_neighbours(view, auxiliary.received, received)]
+            if not estimates:
                 raise ViewError("reached_leaves needs a tree and a complete record.")
-            return found[0]
+            return estimates[0]
         # Labels of training records come with own columns alone.
         return self._learned(replace(view, labels=None, features_train=None).with_received_as_own())
 

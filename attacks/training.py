@@ -20,6 +20,13 @@ One that replaces shares, at the label party of a network whose first layer is s
     more = own.added(step, peer)            # to its share of a peer's weights, in this step and forward only
     products = own.read(step, products)     # those that the party goes on with
     result = own.result()
+
+One that replaces requests, where a learner asks by requests of its own, asks something else:
+
+    own = attack.ask(terms)                 # before the first step; ValueError where it can't work
+    request = own.asked(step, request)      # what is asked in place of the learner's
+    answer = own.answered(step, request, answer)    # what the learner is answered with
+    result = own.result(view)
 """
 
 from collections.abc import Mapping
@@ -34,7 +41,7 @@ from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import PrivateKey
 from vfl.crypto.messages import MessageFormats, Messages
-from vfl.learning.learner import Learner
+from vfl.learning.learner import Learner, OwnRequest
 
 
 class TrainingResult(Protocol):
@@ -201,7 +208,40 @@ class ChoosingAttack(Attack, Protocol):
         """Choose what is added in one session; raises ValueError, with a sentence, under terms it can't work with."""
 
 
-TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack | ChoosingAttack
+@dataclass(frozen=True)
+class RequestTerms:
+    """What a party knows of a session before its first step, where its learner asks by requests of its own.
+
+    Attributes:
+        parties: names, by their places: the label party's first.
+        key_bits: length of every key; 0 where all is in the clear.
+    """
+
+    parties: tuple[str, ...]
+    key_bits: int
+
+
+class ChosenRequests(Protocol):
+    """What an adversary asks in one session in place of its learner's requests, and what that told it."""
+
+    def asked(self, step: int, request: OwnRequest) -> OwnRequest:
+        """Choose what is asked in place of a request of the learner's."""
+
+    def answered(self, step: int, request: OwnRequest, answer: Any) -> Any:
+        """Read what a request was answered with, and choose what the learner is answered with."""
+
+    def result(self, view: TrainingView) -> TrainingResult:
+        """Say what was recovered."""
+
+
+class RequestingAttack(Attack, Protocol):
+    """An attack by a party that asks something else than its learner does."""
+
+    def ask(self, terms: RequestTerms) -> ChosenRequests:
+        """Begin a session; raises ValueError, with a sentence, under terms it can't work with."""
+
+
+TrainingAttack: TypeAlias = ListeningAttack | ReplacingAttack | EncodingAttack | ChoosingAttack | RequestingAttack
 
 
 def listens(attack: TrainingAttack) -> TypeGuard[ListeningAttack]:
@@ -228,6 +268,11 @@ def replaces_messages(attack: TrainingAttack) -> TypeGuard[ReplacingAttack]:
 def replaces_shares(attack: TrainingAttack) -> TypeGuard[ChoosingAttack]:
     """Say whether the party adds to its shares of others' weights."""
     return attack.spec.conduct == "replaces_shares"
+
+
+def replaces_requests(attack: TrainingAttack) -> TypeGuard[RequestingAttack]:
+    """Say whether the party asks something else than its learner does."""
+    return attack.spec.conduct == "replaces_requests"
 
 
 def replaces_features(attack: TrainingAttack) -> TypeGuard[EncodingAttack]:

@@ -117,6 +117,8 @@ class PredictionView:
             its own model; the oldest first.
         received: (n, m) columns that its party was handed about the attacked records, whoever made them, in [0, 1]:
             scores, indicators of leaves, embeddings, explanations. None for nothing.
+        low: (n, d), what disclosed thresholds say that the passive columns are above; None where none tells.
+        high: (n, d), what they are at most.
 
     Raises ViewError when the pieces don't fit each other, hold NaN or infinity, or features leave [0, 1].
 
@@ -143,6 +145,8 @@ class PredictionView:
     own_shift: FloatArray | None = None
     earlier: "tuple[PredictionView, ...]" = ()
     received: FloatArray | None = None
+    low: FloatArray | None = None
+    high: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _own_arrays(self)
@@ -177,6 +181,8 @@ class PredictionView:
             "bias": lambda: (self.classes,),
             "record_labels": lambda: (n,),
             "own_shift": lambda: (n, self.classes),
+            "low": lambda: (n, self.d),
+            "high": lambda: (n, self.d),
         }
         for name, shape in expected.items():
             value = getattr(self, name)

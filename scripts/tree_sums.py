@@ -35,7 +35,7 @@ def named(view: TrainingView, truth: IntArray) -> tuple[float, float, float, flo
     is_named = bins >= 0
     other = np.random.default_rng(3).permutation(truth)
     right, shuffled = ((bins == one)[is_named].mean() if is_named.any() else np.nan for one in (truth, other))
-    return float(is_named.mean()), float(right), float(shuffled), found.left
+    return float(is_named.mean()), float(right), float(shuffled), found.bins_left
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-Conduct = Literal["listens", "replaces_messages", "replaces_features", "replaces_shares"]
+Conduct = Literal["listens", "replaces_messages", "replaces_features", "replaces_shares", "replaces_requests"]
 # What the adversary knows beforehand of the passive columns; each level knows all that the one before does. At every
 # level it may use what it owns, its columns and its labels. In order: public ranges only; each column's mean and
 # variance, or frequencies; the covariance of the passive columns among themselves; some complete records.

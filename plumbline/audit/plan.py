@@ -170,9 +170,12 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
     needs = set(spec.needs)
     if not spec.is_on(scenario.model):
         yield LeftOut(name, f"is for {' and '.join(spec.learners)} models")
+    is_on_weights = spec.knowledge == "white_box" or "weights_passive" in needs
+    if is_on_weights and not (scenario.has_weights or spec.learners):
+        yield LeftOut(name, f"needs weights, and {scenario.model} has none")
     if "auxiliary" in needs and not scenario.has_records:
         yield LeftOut(name, "needs complete records: --auxiliary N")
-    if not scenario.is_white_box and (spec.knowledge == "white_box" or "weights_passive" in needs):
+    if not scenario.is_white_box and is_on_weights:
         why = "this is a black box"
         if not scenario.knows_own_weights:
             is_shared = scenario.protocol == "shared"
@@ -527,7 +530,7 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
     plan, spec, knows_weights = agreement.plan, agreement.plan.family.spec, agreement.serving.tells_owners
     return Scenario(
         passive_features=sum(party.feature_count for party in agreement.parties[1:]),
-        is_white_box=is_white_box and knows_weights,
+        is_white_box=is_white_box and agreement.serving.discloses,
         model="linear" if spec.part in (LinearPart, DenseNetwork) or spec.answers == "sums" else plan.learner,
         learner=plan.learner,
         is_trained=spec.trains,
@@ -537,6 +540,7 @@ def scenario_of(agreement: Agreement, *, is_white_box: bool, is_encrypted: bool)
         rerandomise=plan.rerandomise,
         protocol=plan.protocol,
         knows_own_weights=knows_weights,
+        has_weights=spec.answers != "leaves",
     )
 
 

@@ -15,7 +15,6 @@ from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk
 from plumbline.judge.session_sentences import sessions_behind
-from plumbline.judge.trained_columns import worse_of
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light
 from plumbline.telling.numbers import percent
@@ -50,11 +49,11 @@ def glance_at(
     sessions = (1, allowed) if allowed > 1 else (1,)
     # Where parameters were kept, a run has no verdict for who keeps them apart.
     unknown = (NOT_MEASURED,) * len(sessions)
-    keeping, disclosed = _columns(worse_of(predictions.sources, predictions.trained.columns), sessions), unknown
+    keeping, disclosed = _columns(predictions.verdicts, sessions), unknown
     if predictions.kept:
         disclosed = keeping
         # No attack without parameters puts sessions together.
-        first = _counted(predictions.kept, [light_of_column(one) for one in predictions.kept])
+        first = _counted(predictions.kept_verdicts, list(map(light_of_column, predictions.kept_verdicts)))
         keeping = (first, _more(first))[: len(sessions)]
     labels = tuple(_capped(one, parties[:1]) for one in _labels(training, sessions, labels_are_all))
     keeping, disclosed = (tuple(_capped(one, parties[1:]) for one in some) for some in (keeping, disclosed))

@@ -19,11 +19,12 @@ RECORDS_NOT_MEASURED = (
 def known_words(attack: str) -> str:
     """Say what an attack on training is given beforehand; empty where it isn't installed here."""
     try:
-        if "known_records" in spec_of(attack.partition("(")[0]).needs:
-            return _KNOWN["records"]
+        spec = spec_of(attack.partition("(")[0])
     except (ImportError, ValueError):
         return ""
-    return next((words for level, words in _KNOWN.items() if f"prior={level}" in attack), "")
+    if "known_records" in spec.needs:
+        return _KNOWN["records"]
+    return next((words for level, words in _KNOWN.items() if f"prior={level}" in attack), _KNOWN.get(spec.level, ""))
 
 
 def knows_records(finding: TrainingFinding) -> bool:

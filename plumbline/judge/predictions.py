@@ -20,7 +20,8 @@ from plumbline.judge.evidence import (
     no_less_than,
     verdicts_of,
 )
-from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, beside_each_other
+from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, at, beside_each_other
+from plumbline.judge.lights import are_too_few, light_of_column, worst
 from plumbline.judge.measures import (
     Interval,
     covered,
@@ -187,6 +188,38 @@ class PredictionFindings:
     kept: tuple[SourceVerdict, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     trained: TrainedColumns = field(default_factory=TrainedColumns)
+
+    @property
+    def verdicts(self) -> tuple[SourceVerdict, ...]:
+        """The verdict on each column by its worse light: of predicted records, or of those trained on."""
+        return _worse_of(self.sources, self.trained.columns)
+
+    @property
+    def kept_verdicts(self) -> tuple[SourceVerdict, ...]:
+        """The same where passive parties keep the parameters that they disclosed here."""
+        return _worse_of(self.kept, self.trained.columns)
+
+    @property
+    def untried(self) -> tuple[str, ...]:
+        """Say that nobody knows what predictions tell of columns, where training told some; else nothing."""
+        is_measured = any(
+            light_of_column(one) != "grey" or (at(one.levels).attack and not are_too_few(one.levels))
+            for one in self.sources
+        )
+        is_untried = self.trained.columns and not is_measured
+        return ("What predictions tell was not measured.",) if is_untried else ()
+
+
+def _worse_of(sources: Sequence[SourceVerdict], trained: Sequence[SourceVerdict]) -> tuple[SourceVerdict, ...]:
+    """Choose, column by column, the verdict with the worse light: of predicted records, or of those trained on."""
+    by_column = {(one.party, one.column): one for one in trained}
+
+    def chosen(verdict: SourceVerdict) -> SourceVerdict:
+        other = by_column.get((verdict.party, verdict.column), verdict)
+        light, other_light = light_of_column(verdict), light_of_column(other)
+        return other if worst([light, other_light]) != light else verdict
+
+    return tuple(map(chosen, sources)) or tuple(trained)
 
 
 def read_prediction_findings(

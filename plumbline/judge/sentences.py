@@ -44,7 +44,6 @@ from plumbline.judge.session_sentences import (
     told_by_one,
 )
 from plumbline.judge.summary import RunSummary
-from plumbline.judge.trained_columns import worse_of
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.unread_sums import unread_sums
 from plumbline.telling.document import Light
@@ -99,12 +98,6 @@ class _Case:
         """Whether it trained without encryption; an installed model trains nothing."""
         plan = self.summary.agreement.plan
         return not plan.is_encrypted and plan.family.spec.trains
-
-    @property
-    def lacks_predictions(self) -> bool:
-        """Whether training alone told columns, and nobody knows what predictions do."""
-        predictions = self.predictions
-        return bool(predictions.trained.columns) and not _is_measured(tuple(map(_column_answer, predictions.sources)))
 
     @property
     def replacing(self) -> list[str]:
@@ -202,8 +195,7 @@ def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
             -max(parts[level] for level in KNOWING_MORE),
         )
 
-    verdicts = worse_of(predictions.sources, predictions.trained.columns)
-    return tuple(sorted(map(_column_answer, verdicts), key=rank))
+    return tuple(sorted(map(_column_answer, predictions.verdicts), key=rank))
 
 
 def _column_answer(verdict: SourceVerdict) -> ColumnAnswer:
@@ -230,11 +222,10 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if case.predictions.kept:
         parameters = f" and {'disclose their' if several else 'discloses its'} parameters"
     sessions = sessions_behind(case.predictions.limit, columns)
-    after, alone = "If", list[str]()
+    after, alone = "If", list(filter(None, [case.predictions.trained.control]))
     if sessions > 1:
-        after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}."]
+        after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}.", *alone]
     who = f"{after} {passive} {'join' if several else 'joins'} with {these}{parameters}, {case.active}"
-    alone += filter(None, [case.predictions.trained.control])
     return [*_reconstructed(case, columns, who), *_of_sensitive(case, columns), *alone, *_if_kept(case, sessions)]
 
 
@@ -256,7 +247,7 @@ def _if_kept(case: _Case, sessions: int) -> list[str]:
     """Say what is left where passive parties keep the parameters that they disclosed in so many sessions here."""
     if not case.predictions.kept:
         return []
-    columns = tuple(map(_column_answer, case.predictions.kept))
+    columns = tuple(map(_column_answer, case.predictions.kept_verdicts))
     keep, their = ("keep", "their") if len(case.passive) > 1 else ("keeps", "its")
     if not _is_measured(columns):
         return [f"What is left without {their} parameters was not measured."]
@@ -530,8 +521,7 @@ def _untried_on_columns(case: _Case) -> list[str]:
     active = case.summary.agreement.active.name
     failed = [one.attack for one in case.predictions.attacks if one.sees_scores and one.status == FAILED]
     failed += [one.attack for one in case.training if one.party == active and one.status == FAILED]
-    alone = [f"What predictions tell was not measured: {_why_not(case)}."] if case.lacks_predictions else []
-    return [*alone, *_untried(case, [name for name in case.honest if name == active], failed)]
+    return [*case.predictions.untried, *_untried(case, [name for name in case.honest if name == active], failed)]
 
 
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
@@ -548,7 +538,7 @@ def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[
 
 def _not_measured(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     sentences = list[str]()
-    if not _is_measured(columns) or case.lacks_predictions:
+    if not _is_measured(columns) or case.predictions.untried:
         sentences.append(f"What predictions give away of columns was not measured: {_why_not(case)}.")
     if case.unmeasured_sums:
         sentences.append(case.unmeasured_sums)

@@ -12,7 +12,7 @@ import numpy as np
 
 from attacks import LEVELS, Level, spec_of
 from plumbline.judge.evidence import SourceVerdict
-from plumbline.judge.lights import are_too_few, light_of_column, worst
+from plumbline.judge.lights import are_too_few
 from plumbline.judge.predictions import TrainedColumns, judge_predictions
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.truth import Truth
@@ -41,33 +41,21 @@ def read_trained_columns(
     values = {one.attack: folder.found_values(one.party, one.attack) for one in estimating}
     rows = reduce(np.intersect1d, [_rows(one) for some in values.values() for one in some.values()])
     is_attacked = any(one.batch == 0 for one in folder.prediction_outcomes())
-    known = folder.estimates(0).auxiliary_rows if is_attacked else None
-    rows = rows if known is None else np.setdiff1d(rows, known)
+    known_rows = folder.estimates(0).auxiliary_rows if is_attacked else None
+    rows = rows if known_rows is None else np.setdiff1d(rows, known_rows)
     arrays = {
         attack: np.hstack([_of_rows(some[party], rows) for party in passive_parties]) for attack, some in values.items()
     }
-    truth = Truth(folder, passive_parties, Estimates(rows, arrays, known))
+    truth = Truth(folder, passive_parties, Estimates(rows, arrays, known_rows))
     outcomes = [_outcome(one, len(rows)) for one in estimating]
     imputed, order = truth.imputations(), np.random.default_rng(0).permutation(len(rows))
-    told, shuffled = (
+    verdicts, shuffled = (
         judge_predictions(truth, outcomes, some, imputed).sources
         for some in (arrays, {attack: array[order] for attack, array in arrays.items()})
     )
     failed = {(one.party, one.column) for one in shuffled if one.is_exposed()}
-    columns = tuple(one for one in told if (one.party, one.column) not in failed)
+    columns = tuple(one for one in verdicts if (one.party, one.column) not in failed)
     return TrainedColumns(columns, len(rows), _control_words(shuffled, len(failed)))
-
-
-def worse_of(sources: Sequence[SourceVerdict], trained: Sequence[SourceVerdict]) -> tuple[SourceVerdict, ...]:
-    """Choose, column by column, the verdict with the worse light: of predicted records, or of those trained on."""
-    by_column = {(one.party, one.column): one for one in trained}
-
-    def chosen(verdict: SourceVerdict) -> SourceVerdict:
-        other = by_column.get((verdict.party, verdict.column), verdict)
-        light, other_light = light_of_column(verdict), light_of_column(other)
-        return other if worst([light, other_light]) != light else verdict
-
-    return tuple(map(chosen, sources)) or tuple(trained)
 
 
 def _is_read(finding: TrainingFinding) -> bool:
@@ -81,14 +69,14 @@ def _is_read(finding: TrainingFinding) -> bool:
     return spec.conduct == "listens" and spec.learners == ("boosted_trees",)
 
 
-def _rows(found: FoundValues) -> IntArray:
-    return np.arange(len(found.values)) if found.rows is None else found.rows
+def _rows(estimates: FoundValues) -> IntArray:
+    return np.arange(len(estimates.values)) if estimates.rows is None else estimates.rows
 
 
-def _of_rows(found: FoundValues, rows: IntArray) -> FloatArray:
-    there = _rows(found)
+def _of_rows(estimates: FoundValues, rows: IntArray) -> FloatArray:
+    there = _rows(estimates)
     order = np.argsort(there)
-    return found.values[order[np.searchsorted(there[order], rows)]]
+    return estimates.values[order[np.searchsorted(there[order], rows)]]
 
 
 def _outcome(finding: TrainingFinding, records: int) -> PredictionAttackOutcome:

@@ -280,17 +280,22 @@ def _products(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
 
 def _estimates(folder: RunFolder, party: str, attack: str) -> dict[str, Any]:
     """Tell which part of a guess's squared error about the peers' features estimates take away, columns alike."""
-    errors, guessed, records = [], [], 0
+    errors, guessed, shuffled, records = [], [], [], 0
     for peer, estimate in folder.found_values(party, attack).items():
         truth = folder.features(peer).features[estimate.rows]
         guess = truth.mean(axis=0) if estimate.guesses is None else estimate.guesses
         errors.append(((estimate.values - truth) ** 2).mean(axis=0))
         records = len(truth)
+        other = np.random.default_rng(0).permutation(estimate.values)
+        shuffled.append(((other - truth) ** 2).mean(axis=0))
         guessed.append(((guess - truth) ** 2).mean(axis=0))
     if not errors:
         return {}
-    error, baseline = float(np.hstack(errors).sum()), float(np.hstack(guessed).sum())
-    return {"success": max(0.0, 1 - error / baseline) if baseline else 0.0, "resolved": 1.0, "judged": records or None}
+    error, other_error, baseline = (float(np.hstack(one).sum()) for one in (errors, shuffled, guessed))
+    success, by_others = (max(0.0, 1 - loss / baseline) if baseline else 0.0 for loss in (error, other_error))
+    # The control: what is told of other records.
+    details = {"shuffled": round(by_others, 4)}
+    return {"success": success, "resolved": 1.0, "judged": records or None, "details": details}
 
 
 _JUDGES = {

@@ -23,7 +23,11 @@ from vfl.learning import LinearPart, Part
 from vfl.learning.confidence import unit_rows, unit_scores
 from vfl.learning.network.part import NetworkPart
 from vfl.learning.networks import DenseNetwork, VerticalNetwork
+from vfl.learning.trees.leaf_bounds import leaf_bounds
 from vfl.learning.trees.trees_part import TreesPart
+
+# Of what no threshold bounds: every value from 0 on is above.
+_BELOW = -1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +137,7 @@ class Knowledge:
             channel=self.channel,
             disclosure=self.disclosure,
             received=received,
+            **self._bounds(scores),
             **self._parameters(),
         )
 
@@ -157,6 +162,18 @@ class Knowledge:
             return None, scaled
         scores = self.model.scores_of(known, len(known))
         return replace(auxiliary, scores=scores, received=scaled[: len(known)]), scaled[len(known) :]
+
+    def _bounds(self, leaves: FloatArray) -> dict[str, Any]:
+        """Bound passive columns by reached leaves, (n, trees), where all passive parties disclose thresholds of trees.
+
+        What no threshold bounds is between 0 and 1, as all columns are that a view may have.
+        """
+        own_part, parts = self.model.known_part, [part for part in self.disclosed or () if isinstance(part, TreesPart)]
+        if not isinstance(own_part, TreesPart) or not parts:
+            return {}
+        columns = [party.feature_count for party in self.model.agreement.peers_of(self.model.name)]
+        low, high = leaf_bounds(own_part, parts, leaves.astype(np.int64), columns)
+        return {"low": np.clip(low, _BELOW, 1.0), "high": np.clip(high, 0.0, 1.0)}
 
     def _parameters(self) -> dict[str, Any]:
         """Give the parts of the model that this party knows, as a view has them."""
@@ -203,11 +220,9 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
         score: asks for the (n, classes) scores of some rows by such a model.
 
     Returns:
-        (k, d + 1), the first row 0, the bias last; None where they are known or there are none, scores are defended,
-        or one is 0.
+        (k, d + 1), the first row 0, the bias last; None where they are known, scores are defended, or one is 0.
     """
-    is_linear = model.agreement.plan.family.spec.answers != "leaves"
-    if model.known_part is not None or model.agreement.score_defences or not is_linear:
+    if model.known_part is not None or model.agreement.score_defences:
         return None
     turn, columns = model.agreement.serving.turn(model.part), model.features.shape[1]
     # What is served of them, turned, is nothing or one column alone.

@@ -28,13 +28,30 @@ class Listener(Protocol):
         """Be told by an answer to a request of the learner's own; ``parties``: names, by their places."""
 
 
-def listening(setting: SideSetting, side: Side, listener: Listener) -> Side:
-    """Put an adversary beside a side."""
-    return cast(Side, _ListeningSide(setting, side, listener))
+class Requests(Protocol):
+    """What is asked in place of the learner's own requests."""
+
+    def asked(self, step: int, request: OwnRequest) -> OwnRequest:
+        """Choose what is asked."""
+
+    def answered(self, step: int, request: OwnRequest, answer: Any) -> Any:
+        """Choose what the learner is answered with."""
+
+
+def listening(setting: SideSetting, side: Side, listener: Listener, requests: Requests | None = None) -> Side:
+    """Put an adversary beside a side, who may ask something else than the learner."""
+    return cast(Side, _ListeningSide(setting, side, listener, requests))
 
 
 class _ListeningSide:
-    def __init__(self, setting: SideSetting, side: Side, listener: Listener) -> None:
+    """A side with an adversary beside it.
+
+    Attributes:
+        requests: what is asked in place of the learner's own; None for nothing else.
+    """
+
+    def __init__(self, setting: SideSetting, side: Side, listener: Listener, requests: Requests | None) -> None:
+        self.requests = requests
         self._setting, self._side, self._listener = setting, side, listener
         agreement, learner = setting.agreement, setting.agreement.plan.family
         self._forwards = learner.spec.forwards
@@ -73,7 +90,9 @@ class _HeardAnswers:
         return getattr(self._answers, name)
 
     def answer(self, request: Request) -> Any:
-        """Answer as the side does."""
-        answer = self._answers.answer(request)
-        self._side.hear(self._number, self.rows, request, answer)
-        return answer
+        """Answer as the side does, or as an adversary has it."""
+        requests = self._side.requests if isinstance(request, OwnRequest) else None
+        replaced = request if requests is None else requests.asked(self._number, cast(OwnRequest, request))
+        answer = self._answers.answer(replaced)
+        self._side.hear(self._number, self.rows, replaced, answer)
+        return answer if requests is None else requests.answered(self._number, cast(OwnRequest, replaced), answer)

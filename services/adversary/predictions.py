@@ -138,10 +138,15 @@ def _can_do_without_parameters(spec: attacks.AttackSpec) -> bool:
 
 def _kept(view: attacks.PredictionView) -> attacks.PredictionView:
     """Make the view of who isn't told parameters. Raises ViewError where nobody told any."""
-    if view.weights_passive is None and view.network is None:
+    if not _is_told(view):
         raise attacks.ViewError("No parameters were disclosed that could have been kept.")
-    hidden: dict[str, Any] = {"weights_passive": None, "bias": None, "network": None}
+    hidden: dict[str, Any] = {"weights_passive": None, "bias": None, "network": None, "low": None, "high": None}
     return replace(view, **hidden, earlier=tuple(replace(one, **hidden) for one in view.earlier))
+
+
+def _is_told(view: attacks.PredictionView) -> bool:
+    """Tell whether passive parties' parameters were disclosed."""
+    return any(piece is not None for piece in (view.weights_passive, view.network, view.low))
 
 
 def _knowing(knowledge: Knowledge, view: Callable[[], attacks.PredictionView]) -> tuple[str, UndistortedView] | None:
@@ -205,8 +210,7 @@ class AttackedBatch:
         reason, notes, sees_parameters = None, tuple[str, ...](), False
         try:
             attack_view = view()
-            is_told = attack_view.weights_passive is not None or attack_view.network is not None
-            sees_parameters = is_told and attack.spec.sees_scores and attack.spec.knowledge != "black_box"
+            sees_parameters = _is_told(attack_view) and attack.spec.sees_scores and attack.spec.knowledge != "black_box"
             reconstruction = attacks.reconstruct(attack, attack_view)
             self._keep(label, reconstruction)
             notes = (*reconstruction.notes, *self._keep_baseline(label, attack, view))
@@ -258,7 +262,7 @@ class AttackedBatch:
 _MOST_NUMBERS = 64_000_000
 _MOST_SESSIONS = 1_000
 # The pieces of a view that have a row for each record.
-_BY_RECORD = ("features_active", "scores", "record_labels", "own_shift", "received")
+_BY_RECORD = ("features_active", "scores", "record_labels", "own_shift", "received", "low", "high")
 
 
 class EarlierSessions:

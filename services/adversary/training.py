@@ -21,6 +21,7 @@ from attacks.training import (
     HonestFactory,
     OtherFeatures,
     ReplacingAttack,
+    RequestTerms,
     SessionTerms,
     SharingTerms,
     TrainingAttack,
@@ -28,6 +29,7 @@ from attacks.training import (
     listens,
     replaces_features,
     replaces_messages,
+    replaces_requests,
     replaces_shares,
 )
 from attacks.training_views import Equations, Forwarded, KnownRecords, OwnStep
@@ -49,6 +51,7 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.ciphers import Paillier
 from vfl.data import Table
 from vfl.data.id_array import IdArray, IdIndex
+from vfl.learning.learner import OwnRequest
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +122,9 @@ class TrainingAdversary:
             others=partial(self._other_columns, setting),
             chosen=self._added_shares(setting),
         )
-        return listening(setting, make(replace(setting, means=means)), self._transcript)
+        return listening(
+            setting, make(replace(setting, means=means)), self._transcript, self._requests(setting.agreement)
+        )
 
     def _cipher(self, agreement: Agreement, name: str, *, honest: MakesCipher, ids: IdArray | None) -> Cipher:
         """Make the cipher of Protocol 1: an attack's, or the honest one."""
@@ -155,6 +160,22 @@ class TrainingAdversary:
             ),
         )
         return coded
+
+    def _requests(self, agreement: Agreement) -> "_CheckedRequests | None":
+        """Make what this party asks in place of its learner's own requests; None for nothing else."""
+        terms = RequestTerms(
+            tuple(party.name for party in agreement.parties),
+            agreement.plan.key_bits if agreement.plan.is_encrypted else 0,
+        )
+        requests: _CheckedRequests | None = None
+        for label, attack in self._mounted.items():
+            if replaces_requests(attack) and label not in self._refused:
+                try:
+                    requests = _CheckedRequests(attack.ask(terms))
+                    self._conclude[label] = requests.found
+                except (Exception, SystemExit) as error:  # a guest's, reported when training is over
+                    self._refused[label] = error
+        return requests
 
     def _added_shares(self, setting: SideSetting) -> ChosenShares | None:
         """Make what this party adds to its shares of others' first layers; None for nothing."""
@@ -235,9 +256,10 @@ class TrainingAdversary:
                 )
             )
         tell(len(self._mounted), len(self._mounted), "")
-        if any(one.conduct == "replaces_messages" and one.status == DONE for one in outcomes):
-            # Who only listens beside has heard the answers that replaced messages asked for.
-            outcomes = [replace(one, conduct="replaces_messages") for one in outcomes]
+        for conduct in ("replaces_messages", "replaces_requests"):
+            if any(one.conduct == conduct and one.status == DONE for one in outcomes):
+                # Who only listens beside has heard the answers that replaced messages asked for.
+                outcomes = [replace(one, conduct=conduct) for one in outcomes]
         if view is not None and records is not None:
             self._remember(view)
         if self._mounted and self._folder is not None:
@@ -412,6 +434,25 @@ class _CheckedShares(_CheckedGuest):
         return self._given(lambda: _checked(self._guest.read(step, products.copy()), products.shape), products)
 
 
+class _CheckedRequests(_CheckedGuest):
+    """A guest's other requests."""
+
+    def asked(self, step: int, request: OwnRequest) -> OwnRequest:
+        """Give what the guest asks; the learner's own once it has failed."""
+        return self._given(lambda: self._guest.asked(step, request), request)
+
+    def answered(self, step: int, request: OwnRequest, answer: Any) -> Any:
+        """Give what the guest makes of an answer; where it fails, the answer."""
+        return self._given(lambda: self._guest.answered(step, request, answer), answer)
+
+    def found(self, view: TrainingView) -> TrainingResult:
+        """Give what the guest has recovered; raises what it has raised."""
+        if self._failure is not None:
+            raise self._failure
+        recovered: TrainingResult = self._guest.result(view)
+        return recovered
+
+
 def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all():
@@ -425,7 +466,12 @@ def check_replaced(attacks: Mapping[str, TrainingAttack]) -> None:
     Args:
         attacks: the attacks, by label.
     """
-    replacing_what = ("messages", replaces_messages), ("features", replaces_features), ("shares", replaces_shares)
+    replacing_what = (
+        ("messages", replaces_messages),
+        ("features", replaces_features),
+        ("shares", replaces_shares),
+        ("requests", replaces_requests),
+    )
     for what, replaces in replacing_what:
         replacing = [one for one, attack in attacks.items() if replaces(attack)]
         if len(replacing) > 1:

@@ -50,6 +50,7 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
         """Refuse what replaces messages of shared weights."""
         return {
             "replaces_features": f"{attack} reads what protocol=shared opens: protocol=hu opens nothing.",
+            "replaces_requests": f"{attack} replaces a learner's own requests: under protocol=hu none has any.",
             "replaces_shares": f"{attack} adds to shares of weights: only backward=shared has them.",
         }.get(conduct, "")
 

@@ -67,6 +67,10 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         """Refuse a kernel that adds up no lists of ciphertexts."""
         return "PLUMBLINE_KERNEL=phe adds up no bins: choose another kernel here." if settings.kernel == "phe" else ""
 
+    def conduct_refusal(self, attack: str, conduct: str) -> str:
+        """Refuse what replaces anything but what a party asks."""
+        return "" if conduct == "replaces_requests" else super().conduct_refusal(attack, conduct)
+
     def cipher_of_trials(self, plan: TrainingPlan) -> str:
         """Take the session's: what is decrypted is told."""
         return plan.cipher

@@ -26,7 +26,7 @@ def placed(table: FloatArray, order: IntArray) -> list[PlacedColumn]:
     counts = np.stack([np.bincount(column, minlength=BINS + 1) for column in bins.T])
     shape = np.zeros(len(table), dtype=np.int16)
     return [
-        PlacedColumn.of(
+        PlacedColumn.placed(
             ToldColumn(count / len(table), shape, shape, np.zeros(len(table), dtype=np.bool_)),
             column[:, None] == np.arange(BINS + 1),
         )

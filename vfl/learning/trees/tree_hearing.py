@@ -41,10 +41,10 @@ class TreeHearing:
             case FollowTree():
                 yield ToldGroups(answer.leaves)
 
-    def _sums(self, nodes: Sequence[NodeRows], told: Sequence[IntArray]) -> Iterator[ToldSums]:
+    def _sums(self, nodes: Sequence[NodeRows], prefix_sums: Sequence[IntArray]) -> Iterator[ToldSums]:
         """Hear each other party's prefix sums, (nodes, columns, max_bin, 2), as those of bins."""
         for party, columns in list(enumerate(self._columns))[1:]:
-            for node, prefixes in zip(nodes, told[party], strict=True):
+            for node, prefixes in zip(nodes, prefix_sums[party], strict=True):
                 values = self._values[node.summed]
                 for column, of_column in zip(columns.tolist(), prefixes, strict=True):
                     by_bin = np.vstack([np.diff(of_column, axis=0, prepend=0), values.sum(axis=0) - of_column[-1]])
@@ -52,8 +52,10 @@ class TreeHearing:
 
     def _sides(self, divisions: Sequence[Division], lefts: Sequence[BoolArray]) -> Iterator[ToldSides]:
         """Hear which rows of each node go left at another party's column."""
-        for division, left in zip(divisions, lefts, strict=True):
-            chosen = division.candidate
-            if chosen.party:
-                column = int(self._columns[chosen.party][chosen.column])
-                yield ToldSides(chosen.party, column, chosen.bin, chosen.missing_left, division.node.routed, left)
+        for division, below in zip(divisions, lefts, strict=True):
+            candidate = division.candidate
+            if candidate.party:
+                column = int(self._columns[candidate.party][candidate.column])
+                yield ToldSides(
+                    candidate.party, column, candidate.bin, candidate.missing_left, division.node.routed, below
+                )

@@ -64,11 +64,11 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         "regression": "needs complete records: --auxiliary N",
         "shadow": "needs complete records: --auxiliary N",
         "single_shares": "needs complete records: --auxiliary N",
-        "reached_leaves": "is for boosted_trees models",
+        **dict.fromkeys(("reached_leaves", "disclosed_thresholds"), "is for boosted_trees models"),
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
         "opening_code": "reads what protocol=shared opens",
-        **dict.fromkeys(("leaf_labels", "named_bins"), "is on sessions that train boosted_trees"),
+        **dict.fromkeys(("chosen_gradients", "leaf_labels", "named_bins"), "is on sessions that train boosted_trees"),
         **dict.fromkeys(ON_NETWORKS, "is on sessions that train network"),
     }
 

@@ -153,6 +153,11 @@ def test_one_sum_of_a_step_tells_labels_as_many_do() -> None:
     [
         ("hu", "replaces_messages", ""),
         ("hu", "replaces_features", "gia reads what protocol=shared opens: protocol=hu opens nothing."),
+        (
+            "hu",
+            "replaces_requests",
+            "gia replaces a learner's own requests: under protocol=hu none has any.",
+        ),
         ("cut layer", "replaces_shares", "gia adds to shares of weights: only backward=shared has them."),
         ("shared", "replaces_messages", "gia replaces messages of protocol=hu, and protocol=shared has none of them."),
         ("shared", "replaces_features", ""),

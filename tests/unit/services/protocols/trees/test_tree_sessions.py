@@ -95,7 +95,7 @@ class Spy:
     """An attack that keeps what it is shown."""
 
     name = "spy"
-    spec = AttackSpec("active", "prediction", "black_box", needs=("received",), source="this page")
+    spec = AttackSpec("active", "prediction", "agnostic", needs=("received",), source="this page")
 
     def __init__(self) -> None:
         self.seen: list[PredictionView] = []
@@ -134,6 +134,27 @@ def test_an_attack_on_predictions_sees_reached_leaves_and_the_scores_that_follow
             assert both | asked == asked | both
         # Scores of trees are no products of weights.
         assert view.weights_active is None
+
+
+@pytest.mark.parametrize("discloses", [True, False])
+def test_disclosed_thresholds_bound_the_columns_of_predicted_records(tmp_path: Path, discloses: bool) -> None:
+    spy = Spy()
+    options = {"own_trees": 1, "n_estimators": 4}
+    with of_trees(tmp_path, 3, attacks={"spy": spy}, disclose=discloses, record_features=True, options=options) as made:
+        made.train()
+    run = RunFolder(tmp_path)
+    (view,) = spy.seen
+    if not discloses:
+        assert view.low is None
+        assert view.high is None
+        return
+    rows = run.estimates(0).rows
+    truth = np.hstack([run.features(name).features[rows] for name in ("passive-1", "passive-2")])
+    assert view.low is not None
+    assert view.high is not None
+    assert view.low.shape == truth.shape
+    assert ((view.low < truth) & (truth <= view.high)).all()
+    assert ((view.low > 0) | (view.high < 1)).any(axis=0).sum() > 3
 
 
 def test_trees_stop_early_by_validation_rows_that_nobody_scores(tmp_path: Path) -> None:
