@@ -28,11 +28,13 @@ class ProtocolCalls:
 
     Attributes:
         name: of the protocol.
-        timeout: seconds that a call may take.
+        timeout: seconds that a call may take, but for what it waits for other parties.
+        in_all: seconds that it may take with that; None for as many.
     """
 
     name: str
     timeout: float = ANSWER_SECONDS
+    in_all: float | None = None
 
     def __call__(self, work: Callable[[], T]) -> T:
         """Do ``work``.
@@ -41,8 +43,9 @@ class ProtocolCalls:
             FederationError: as ``work`` does: a refusal in its own words, or a peer's.
             ProtocolFailed: for whatever else it raises, and after the timeout.
         """
+        hangs = self.refused(f"takes longer than {self.timeout:g} s for a call")
         try:
-            return done_within(self.timeout, work, self.refused(f"takes longer than {self.timeout:g} s for a call"))
+            return done_within(self.timeout, work, hangs, self.in_all)
         except FederationError:
             raise
         except (Exception, SystemExit) as error:

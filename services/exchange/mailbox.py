@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.plugin_calls import waiting_for_others
 from services.common.protocol_calls import ProtocolCalls, ProtocolFailed
 from services.exchange.message_kinds import MessageKind
 from services.exchange.peer import Inbox, Peer
@@ -111,7 +112,8 @@ class Mailbox(Inbox):
         for receiver in sorted(declared.receivers - {self._name}):
             if declared.tells and is_new:
                 self._tell(receiver, declared.tells, message.count)
-            self._peers[receiver].send(self._agreement.session_id, kind, step, message)
+            with waiting_for_others():
+                self._peers[receiver].send(self._agreement.session_id, kind, step, message)
 
     def take(self, kind: str, step: int = 0) -> dict[str, NDArray[Any]]:
         """Wait for a step's messages of a kind; gives their numbers by sender.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, PeerVanished, Suspended
+from services.common.plugin_calls import waiting_for_others
 
 T = TypeVar("T")
 
@@ -48,7 +49,8 @@ class StepOrder(threading.Condition):
 
     def await_value(self, value: Callable[[], T | None], what: str) -> T:
         """Wait, within the lock, until there is a value; raises PeerVanished without one, and why the session ends."""
-        self.wait_for(lambda: self.ended is not None or value() is not None, self._timeout)
+        with waiting_for_others():
+            self.wait_for(lambda: self.ended is not None or value() is not None, self._timeout)
         self.refuse_if_ended()
         if (awaited := value()) is None:
             raise PeerVanished(f"Waited {self._timeout:g} s for {what}; the session ends here.")

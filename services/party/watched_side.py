@@ -23,8 +23,9 @@ def watched(setting: SideSetting, side: Side) -> Side:
     plan = setting.agreement.plan
     if protocols.is_built_in(plan.protocol):
         return side
+    timeout = setting.means.timeout
     # A request may wait for every peer in turn.
-    calls = ProtocolCalls(plan.protocol, setting.means.timeout * len(setting.agreement.parties))
+    calls = ProtocolCalls(plan.protocol, timeout, timeout * len(setting.agreement.parties))
     if not _has("step", "part")(calls(lambda: side.half)):
         raise calls.refused("has no half of the learner")
     return cast(Side, _WatchedSide(setting, side, calls))

@@ -15,7 +15,7 @@ answered in other tries of the training, under keys that are gone, its rights sa
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -24,6 +24,7 @@ from services.ciphers.cipher import Cipher, PlainCipher, Unmask
 from services.ciphers.hidden_layer import hidden_header
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
+from services.common.plugin_calls import waiting_for_others
 from services.exchange.answers import Rights, RightsOfOneTry
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.peer import Inbox
@@ -289,9 +290,11 @@ class GradientExchange(Inbox):
         state.pending = None
         return sums[: question.features]
 
-    def waiting(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
         """Let the cipher work ahead: while this context lasts this party's loop waits for its peers."""
-        return self._cipher.waiting()
+        with waiting_for_others(), self._cipher.waiting():
+            yield
 
     def await_questions(self, step: int) -> None:
         """Wait until the peers that send nothing have their answers of ``step``: nothing else keeps them in step.

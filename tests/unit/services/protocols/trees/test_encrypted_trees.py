@@ -219,6 +219,8 @@ def begun(small_keys: KeyPair) -> tuple[TreeTerms, TreeTable, TreeGradients]:
         (NodeDivided(0, 1, "bank", 3, bytes(8)), "number 3 isn't its next one"),
         (NodeDivided(0, 1, "bank", 0, bytes(7)), "its 60 rows take 8"),
         (NodeDivided(0, 1, "bank", 0, b"\x80" + bytes(7)), "fewer than 5 rows"),
+        (NodeDivided(0, 1, "bank", 0, bytes(8)), "fewer than 5 rows"),
+        (NodeDivided(0, 1, "bank", 0, b"\xff" * 7 + b"\xf0"), "fewer than 5 rows"),
         (NodeDivided(0, 1, "bank", 0, b"\xff\xff" + bytes(5) + b"\x01"), "beyond the 60 rows"),
         (NodeDivided(0, -1, "bank", 0, bytes(8)), "no node -1"),
         (SumsAsked(0, (0,)), "no node 0"),

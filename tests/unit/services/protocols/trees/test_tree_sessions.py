@@ -19,7 +19,7 @@ from services.common.settings import SettingsError
 from services.party.party_training import PartyTraining
 from services.protocols.trees.served_leaves import LeavesOnShares, ServedTrees
 from services.protocols.trees.tree_side import TreeSide
-from tests.harness.parties import active_data, party_data, small_settings, values_of
+from tests.harness.parties import active_data, data_of, party_data, small_settings, values_of
 from tests.harness.restarts import IDS, Town, town
 from vfl.data import Table
 from vfl.learning import confidence_scores
@@ -80,6 +80,45 @@ def test_parties_grow_the_trees_of_one_place_to_the_bit(
         rows = list(range(len(IDS)))
         scores = made.active._scoring.scores(trainings[0].model_for(rows), rows)
         np.testing.assert_array_equal(scores, confidence_scores(margins[:, None]))
+
+
+@pytest.mark.parametrize(
+    ("column", "options"),
+    [
+        (np.full(55, 0.5), {}),
+        (np.linspace(0, 1, 55), {"max_bin": 2}),
+        (np.linspace(0, 1, 55), {"max_bin": 255}),
+        (np.linspace(0, 1, 55), {"min_rows_of_a_node": 40}),
+    ],
+    ids=["constant", "2 bins", "255 bins", "no node that could be divided"],
+)
+def test_columns_and_bins_at_their_limits_grow_the_plain_trees(
+    tmp_path: Path, column: np.ndarray[Any, Any], options: dict[str, Any]
+) -> None:
+    with of_trees(tmp_path, cipher="paillier", options=options) as made:
+        made.kill("passive")
+        made.data["passive"] = data_of(column[:, None], ids=IDS)
+        made.start("passive")
+        made.train()
+        trainings = list(trainings_of(made))
+        sides, labels = [cast(TreeSide, training.side) for training in trainings], trainings[0].models._labels
+        assert labels is not None
+        twin, owned = plain_twin(sides, labels)
+        for side, columns in zip(sides, owned, strict=True):
+            assert [tree.splits for tree in side.half.part().trees] == [tree.splits for tree in twin.trees]
+            assert list(side.half.part().splits) == columns.splits
+        margins = twin.margins([side._table for side in sides], [one.splits for one in owned])
+        rows = list(range(len(IDS)))
+        scores = made.active._scoring.scores(trainings[0].model_for(rows), rows)
+        np.testing.assert_array_equal(scores, confidence_scores(margins[:, None]))
+
+
+def test_labels_of_one_class_are_refused_in_words(tmp_path: Path) -> None:
+    with (
+        of_trees(tmp_path, active=active_data(labels=["no"] * 5 + ["yes"] * 55)) as made,
+        pytest.raises(InvalidMessage, match="labels of one class only"),
+    ):
+        made.train()
 
 
 @pytest.mark.parametrize("own_trees", [0, 2])
