@@ -46,6 +46,10 @@ def plumbline(
 _CLICK_ERROR = typer.BadParameter.__mro__[2]
 
 
+# How commands take tables, for who names these alone.
+_TABLES = {"audit": "--active TABLE --passive TABLE", "judge": "--own TABLE --received TABLE --secret TABLE"}
+
+
 def usage_error(error: Exception) -> str | None:
     """Say what is wrong with a command line; None for an error of another kind.
 
@@ -57,8 +61,10 @@ def usage_error(error: Exception) -> str | None:
         return None
     sentence = _value_words(error) or " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    if context is not None and sentence.startswith("Got unexpected extra argument") and context.info_name == "audit":
-        sentence += ". Tables are given as --active TABLE --passive TABLE."
+    # A command that lacks an option says so before it looks at what was given without one.
+    if sentence.startswith(("Got unexpected extra argument", "Missing option")) and context is not None:
+        tables = _TABLES.get(context.info_name, "")
+        sentence = f"{sentence.rstrip('.')}. Tables are given as {tables}." if tables else sentence
     if not sentence or context is None:
         return sentence
     return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See `{context.command_path} --help`."

@@ -79,7 +79,10 @@ def in_options(sentence: str, options: Sequence[Any]) -> str:
             return f"{verb}{own_option}{' ' if equals else ''}"
         return f"{verb}--set {name}{equals}" if "--set" in named.values() else match[0]
 
-    return re.sub(rf"(?P<set>\bset )?\b{PREFIX}(?P<name>[A-Z_]*[A-Z])(?P<equals>=?)", option, sentence)
+    # Where a sentence says what a service has in the command's place, it is that.
+    return re.sub(
+        rf"(?<!of a service, )(?P<set>\bset )?\b{PREFIX}(?P<name>[A-Z_]*[A-Z])(?P<equals>=?)", option, sentence
+    )
 
 
 def _say(sentence: str) -> None:

@@ -1,7 +1,7 @@
 """``plumbline attacks`` and ``plumbline defences``: what there is, what each needs, and its options."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -159,11 +159,20 @@ def _show_one(registry: PluginRegistry, name: str, facts_of: Callable[[str], dic
     console = Console(highlight=False, markup=False)
     console.print(f"{name}: {facts.pop('summary')}\n", style="bold")
     for key, value in facts.items():
-        text = ", ".join(value) if isinstance(value, list | tuple) else "yes" if value is True else value
         # What a forecast computes of an extent has its words in `cost`.
-        if key != "name" and text and not callable(text):
-            console.print(f"{key.replace('_', ' '):<12} {text}")
+        if key != "name" and value and not callable(value):
+            console.print(f"{key.replace('_', ' '):<13} {_fact_words(value)}")
     _print_options(console, registry.kind, name, options)
+
+
+def _fact_words(value: Any) -> str:
+    """Write a fact as it stands in a list: ``yes``, ``scores, parameters``, ``nothing: prior=half; ...``."""
+    if isinstance(value, Mapping):
+        inner = {name: one if isinstance(one, str | Mapping) else json.dumps(one) for name, one in value.items()}
+        return "; ".join(
+            f"{name}={one}" if isinstance(one, str) else f"{name}: {_fact_words(one)}" for name, one in inner.items()
+        )
+    return ", ".join(value) if isinstance(value, list | tuple) else "yes" if value is True else str(value)
 
 
 def _print_options(console: Console, kind: str, name: str, options: Sequence[PluginOption]) -> None:

@@ -57,6 +57,10 @@ def test_a_mistake_ends_with_2_and_help_without_a_command_too(
         (("audit", "--fail-above", "50"), "--fail-above: expected 1.0 or less, got '50'. It is a part: 0.5 is 50 %."),
         (("audit", "--auxiliary=-4"), "--auxiliary: expected 0 or more, got '-4'."),
         (("audit", "bank.csv"), "extra argument(s) (bank.csv). Tables are given as --active TABLE --passive TABLE."),
+        (
+            ("judge", "bank.csv", "vendor.csv"),
+            "Missing option '--secret'. Tables are given as --own TABLE --received TABLE --secret TABLE.",
+        ),
         (("serve", "cordinator"), "ROLE: 'cordinator' is not one of 'coordinator', 'active', 'passive'."),
     ],
 )

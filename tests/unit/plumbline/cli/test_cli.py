@@ -141,3 +141,6 @@ def test_a_value_stands_behind_an_option_as_one_types_it() -> None:
         "Set it: give --id client, give --set guard=warn or PLUMBLINE_NAME; not PLUMBLINE_NONSENSE."
     )
     assert in_options(words, options[:1]).startswith("Set it: give --id client, set PLUMBLINE_GUARD=warn")
+    # Beside the option stands what a service has in its place.
+    beside = "Name one with --id (of a service, PLUMBLINE_ID_COLUMN)."
+    assert in_options(beside, options) == beside

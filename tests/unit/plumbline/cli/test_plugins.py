@@ -47,6 +47,13 @@ def test_every_plugin_is_in_the_list_and_none_is_wider_than_a_terminal(kind: str
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
 
+@pytest.mark.parametrize("kind", ["attacks", "defences"])
+def test_facts_are_words_and_no_expressions(kind: str) -> None:
+    for name in {"attacks": attacks.names, "defences": defences.names}[kind]():
+        facts = run(kind, name)[1].partition("Options")[0]
+        assert not [sign for sign in ("{", "<", "('", "True", "False", "None", "..") if sign in facts], facts
+
+
 def test_the_documents_say_the_same_of_every_plugin() -> None:
     documents = {kind: json.loads(run(kind, "--json")[1]) for kind in ("attacks", "defences")}
     assert [one["name"] for one in documents["attacks"]] == list(attacks.names())
