@@ -47,6 +47,10 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_nam
 AttackOptions: TypeAlias = dict[str, Any] | Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
+# By the names that they had before, which are read for one release more.
+FORMER_NAMES = {"most_forms": "most_equations"}
+
+
 class SettingsError(ValueError):
     """A setting that is unknown, wrong or contradicts another; the text says what to do."""
 
@@ -108,7 +112,7 @@ class Settings(PlanSettings):
         le=1_000_000,
         description="Passive party: ids that an active party must ask about in an alignment, at least.",
     )
-    most_forms: float = Field(
+    most_equations: float = Field(
         0.25,
         gt=0,
         le=1,
@@ -191,6 +195,7 @@ class Settings(PlanSettings):
     @classmethod
     def _read_labels(cls, values: Any) -> Any:
         """Attacks may have their options behind their names, as in reports."""
+        values = by_present_names(values)
         attacks, options = values.get("attacks", ()), values.get("attack_options", {})
         labels = listed_labels(attacks) if isinstance(attacks, str) else attacks
         if not any("(" in str(label) for label in labels):
@@ -313,14 +318,22 @@ def load_settings(**overrides: Any) -> Settings:
 
 def environment_values() -> dict[str, Any]:
     """Read the PLUMBLINE_* variables by field name, unchecked; raises SettingsError for an unknown one."""
-    known = {PREFIX + field.upper() for field in Settings.model_fields} | _ELSEWHERE
+    fields = (*Settings.model_fields, *FORMER_NAMES)
+    known = {PREFIX + field.upper() for field in fields} | _ELSEWHERE
     for name in os.environ:
         if name.startswith(PREFIX) and name not in known:
             # Without the prefix, which alone would make every name close.
             meant = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
             hint = f"Did you mean {PREFIX}{meant}?" if meant else "See `plumbline serve --help` for the list."
             raise SettingsError(f"Unknown setting {name}. {hint}")
-    return EnvSettingsSource(Settings)()
+    former = {name: text for name in FORMER_NAMES if (text := os.environ.get(PREFIX + name.upper()))}
+    return by_present_names({**former, **EnvSettingsSource(Settings)()})
+
+
+def by_present_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give settings that are called by a former name their present one; who gives both means the present one."""
+    former = {FORMER_NAMES[name]: value for name, value in values.items() if name in FORMER_NAMES}
+    return former | {name: value for name, value in values.items() if name not in FORMER_NAMES}
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
