@@ -151,8 +151,8 @@ class Federation:
         from plumbline.recipe import Recipe, own_tables, party_names
 
         _check_terms(terms, TrainingPlan())
-        own = {name: terms[name] for name in terms if name in Settings.model_fields}
-        values = {**by_present_names(settings or {}), **own}
+        of_plan = {name: terms[name] for name in terms if name in Settings.model_fields}
+        values = {**by_present_names(settings or {}), **of_plan}
         if options := {name: terms[name] for name in terms if name not in Settings.model_fields}:
             values["learner_options"] = {**values.get("learner_options", {}), **options}
         if isinstance(passive, str) or hasattr(passive, "columns"):
