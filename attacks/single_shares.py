@@ -10,7 +10,7 @@ come (ours; a question's room: Hu, section 5.2):
 
 Some of the rows are of records that it knows in full, one more than passive columns have directions: they tell theta of
 the step. Each of the other rows then has told one linear form of its record in every epoch, of known coefficients, and
-as many forms as directions tell the record.
+as many equations as directions tell the record.
 
 Passive weights move by the label party's own shares: stirred ones move them in every direction, where those of a
 training that goes well soon move them in few.
@@ -81,10 +81,10 @@ class SingleShares:
         spaces = _spaces(terms.peers, terms.known)
         rank = max(space.rank for space in spaces.values())
         visits = np.bincount(np.concatenate(terms.batches))
-        if (forms := int(visits.max()) * terms.formats.columns) < rank:
+        if (equations := int(visits.max()) * terms.formats.columns) < rank:
             raise ValueError(
-                f"Not possible: each record tells {forms} sums of its columns in this training, and these have {rank} "
-                "directions."
+                f"Not possible: each record tells {equations} sums of its columns in this training, and these have "
+                f"{rank} directions."
             )
         if terms.features <= rank + 1:
             raise ValueError(
@@ -209,7 +209,7 @@ class SingleShareMessages:
         )
 
     def _estimated(self, peer: str, space: _Space, grid: float) -> dict[int, FloatArray]:
-        """Estimate a peer's columns of each record that told as many forms as they have directions, by row."""
+        """Estimate a peer's columns of each record that told as many equations as they have directions, by row."""
         place = {row: number for number, row in enumerate(self._known.rows.tolist())}
         by_row: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
         squared_error, spare, taught = 0.0, 0, []

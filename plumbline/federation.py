@@ -28,7 +28,7 @@ from services.common.limits import PREDICTION_ROWS
 from services.common.meters import TrafficMeter
 from services.common.protocols import option_names
 from services.common.run_folder import RunFolder
-from services.common.settings import Settings
+from services.common.settings import Settings, by_present_names
 from services.network.statuses import error_of
 from services.network.transport import Transport, is_serving
 from services.network.unanswered import is_another_party, is_nobody
@@ -151,7 +151,8 @@ class Federation:
         from plumbline.recipe import Recipe, own_tables, party_names
 
         _check_terms(terms, TrainingPlan())
-        values = {**(settings or {}), **{name: terms[name] for name in terms if name in Settings.model_fields}}
+        of_plan = {name: terms[name] for name in terms if name in Settings.model_fields}
+        values = {**by_present_names(settings or {}), **of_plan}
         if options := {name: terms[name] for name in terms if name not in Settings.model_fields}:
             values["learner_options"] = {**values.get("learner_options", {}), **options}
         if isinstance(passive, str) or hasattr(passive, "columns"):

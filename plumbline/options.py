@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 import typer
 
 from services.common.setting_texts import listed
-from services.common.settings import Settings
+from services.common.settings import FORMER_NAMES, Settings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -28,7 +28,7 @@ TERMS = (
     "learner",
     "backward",
 )
-OF_ADVERSARIES, OF_TRAINING = ("most_forms",), ("packing", "seed")
+OF_ADVERSARIES, OF_TRAINING = ("most_equations",), ("packing", "seed")
 SETTINGS_AS_OPTIONS = (*TERMS, *OF_ADVERSARIES, *OF_TRAINING)
 # The help's panel of tables, in an audit.
 TABLES = "What to audit"
@@ -144,7 +144,9 @@ def settings_of(names: Iterable[str], words: str = "{}", panel: str | None = Non
         field = Settings.model_fields[name]
         is_word = get_origin(field.annotation) is Literal
         metavar = "WORD" if is_word else _METAVARS.get(field.annotation)  # type: ignore[arg-type]
-        option = typer.Option(help=words.format(field.description), metavar=metavar, rich_help_panel=panel)
+        former = [before for before, present in FORMER_NAMES.items() if present == name]
+        flags = [f"--{one.replace('_', '-')}" for one in (name, *former)] if former else []
+        option = typer.Option(*flags, help=words.format(field.description), metavar=metavar, rich_help_panel=panel)
         yield _parameter(name, (str if is_word else field.annotation) | None, None, option)  # type: ignore[operator]
 
 

@@ -15,14 +15,14 @@ from services.adversary.load import load_attacks
 from services.common.applied_defences import load_defences
 from services.common.identity import Role, role_of
 from services.common.learner_calls import LearnerCalls, LearnerFailed
-from services.common.settings import AttackOptions, Settings, environment_values, settings_of
+from services.common.settings import AttackOptions, Settings, by_present_names, environment_values, settings_of
 from services.party.party_defences import check_defences
 from services.roles import check_role
 from vfl.data.reading_rules import ReadingRules
 
 # What the recipe says of each process by itself, whatever is asked of all.
 _OWN = {"peers", "listen", "name", "certs", "run_dir", "attacks", "attack_options"}
-_OWN |= {"defences", "defence_options", "most_forms", "most_sums"}
+_OWN |= {"defences", "defence_options", "most_equations", "most_sums"}
 # What belongs to one party: a shell's variables for one that it serves say nothing of those that a recipe starts.
 _OF_ONE_PARTY = {"peers", "listen", "name", "certs", "data", "share", "label_column", "columns", "drop", "encode"}
 _OF_ONE_PARTY |= {one.name for one in fields(ReadingRules)}
@@ -30,7 +30,7 @@ _OF_ONE_PARTY |= {"model", "auxiliary", "known_labels", "prior_knowledge", "priv
 # All tables are one person's: what sessions add up to is counted and told, and nothing is refused. Nobody starts a
 # process again: a training waits for none.
 _ONE_OWNER = {
-    "most_forms": 1.0,
+    "most_equations": 1.0,
     "most_sums": 1.0,
     "alignments_per_day": 1_000_000,
     "least_ids": 1,
@@ -77,7 +77,8 @@ class Recipe:
     def checked(self) -> "CheckedRecipe":
         """Make the settings of every process and load the defences; raises ValueError for what can't work."""
         shell = environment_values() if self.heeds_shell else {}
-        requested = {**{name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}, **self.settings}
+        heeded = {name: value for name, value in shell.items() if name not in _OF_ONE_PARTY}
+        requested = {**heeded, **by_present_names(self.settings)}
         common = settings_of({**requested, "attacks": self.attacks, "defences": self.defences})
         loaded = self._loaded_defences(common)
         attacks = self._mounted(common, loaded)

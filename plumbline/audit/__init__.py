@@ -66,8 +66,10 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as fields of a request; raises ValueError for one that there isn't."""
     from plumbline.audit.request import OPTIONS, attacks_to_mount
     from plumbline.options import SETTINGS_AS_OPTIONS
+    from services.common.settings import by_present_names
     from vfl.suggestions import did_you_mean
 
+    options = by_present_names(options)
     option_names = (set(OPTIONS) - _ARGUMENTS - _NOT_HERE) | {*SETTINGS_AS_OPTIONS, "yes", "settings", "verbosity"}
     if unknown := [name for name in options if name not in option_names]:
         raise ValueError(

@@ -17,7 +17,7 @@ import tomli_w
 from plumbline.audit.request import DEFAULTS, NO_ATTACKS, OPTIONS, AuditRequest, attacks_to_mount
 from plumbline.options import SETTINGS_AS_OPTIONS, Declared
 from services.common.durable import write_durably
-from services.common.settings import Settings
+from services.common.settings import Settings, by_present_names
 from vfl.plugin_registry import fits, in_words
 from vfl.source_words import LEFT_OUT
 from vfl.suggestions import did_you_mean
@@ -105,7 +105,8 @@ def read_configuration(path: Path) -> AuditOptions:
     """
     text, content = read_options(path)
     place = _Place(path, text)
-    options = {key.replace("_", "-"): value for key, value in content.items()}
+    named = by_present_names({key.replace("-", "_"): value for key, value in content.items()})
+    options = {key.replace("_", "-"): value for key, value in named.items()}
     for key, value in options.items():
         if key not in KEYS:
             raise place.error(key, f"there is no option {key!r}.{did_you_mean(key, KEYS)}")
@@ -237,7 +238,7 @@ def _of_kind(key: str, value: Any, kind: Any, place: _Place, table: str = "") ->
 
 
 def _settings_of(table: Mapping[str, Any], place: _Place) -> dict[str, Any]:
-    settings = dict(table.get("settings", {}))
+    settings = by_present_names(table.get("settings", {}))
     for name in settings:
         if name not in Settings.model_fields:
             hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."

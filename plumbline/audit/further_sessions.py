@@ -335,7 +335,7 @@ def _seen_of_all(
     """Collect what the active party sees of the audited session, the last one, behind all others."""
     folder, estimates = run.parties, run.parties.estimates(0)
     rows, auxiliary_rows = estimates.rows, estimates.auxiliary_rows
-    # One passive party at a time, for sums of several parties' forms tell less.
+    # One passive party at a time, for sums of several parties' equations tell less.
     parties = [party.name for party in limit.parties for _ in range(party.sessions - 1)]
     progress.stage("further sessions", "sessions")
     earlier = []

@@ -32,7 +32,7 @@ from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
 from vfl.data.labels import NO_LABEL
 from vfl.installed_plugins import error_line
 from vfl.learning import LinearPart
-from vfl.learning.forms import most_forms
+from vfl.learning.independent_equations import most_equations
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.networks import DenseNetwork
 from vfl.plugin_registry import UnusablePlugin
@@ -211,16 +211,16 @@ _INSTALLED = "The model is installed and the same in every session, so that no f
 def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     """Say how many sessions there can be with each passive party, and why no further one is tried where none is.
 
-    Each session answers a record with one model: k - 1 forms with k classes, or one for each unit of a layer that is
-    forwarded. The first is never refused.
+    Each session answers a record with one model: k - 1 equations with k classes, or one for each unit of a layer that
+    is forwarded. The first is never refused.
 
     Args:
         agreement: the terms of a session.
-        share: of a record's forms, that owners let be answered.
+        share: of a record's equations, that owners let be answered.
     """
-    limits = [(party, most_forms(share, party.feature_count)) for party in agreement.parties[1:]]
+    limits = [(party, most_equations(share, party.feature_count)) for party in agreement.parties[1:]]
     plan, family, reason = agreement.plan, agreement.plan.family, None
-    session_forms = plan.training.forms(plan, agreement.classes).of_session(plan.epochs)
+    session_equations = plan.training.told_equations(plan, agreement.classes).of_session(plan.epochs)
     if not family.spec.trains:
         reason = _INSTALLED
     elif not agreement.serving.tells_owners and plan.protocol == "shared":
@@ -230,8 +230,8 @@ def session_limit(agreement: Agreement, share: float) -> SessionLimit:
     return SessionLimit(
         share=share,
         parties=tuple(
-            AskedParty(party.name, party.feature_count, forms, max(1, forms // session_forms))
-            for party, forms in limits
+            AskedParty(party.name, party.feature_count, equations, max(1, equations // session_equations))
+            for party, equations in limits
         ),
         reason=reason,
     )
@@ -242,12 +242,14 @@ def limit_of(request: AuditRequest, recipe: CheckedRecipe, agreement: Agreement)
 
     What owners let be answered counts: in a federation that is one person's nothing is refused.
     """
-    owners = settings_of({name: value for name, value in recipe.asked.items() if name in ("most_forms", "most_sums")})
+    owners = settings_of(
+        {name: value for name, value in recipe.asked.items() if name in ("most_equations", "most_sums")}
+    )
     specs = map(spec_of, request.adversary.attacks)
     reads_scores = any(spec.phase == "prediction" and spec.sees_scores for spec in specs)
     if not reads_scores:
         return None
-    return replace(session_limit(agreement, owners.most_forms), label_share=owners.most_sums)
+    return replace(session_limit(agreement, owners.most_equations), label_share=owners.most_sums)
 
 
 def labels_of(

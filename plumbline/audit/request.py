@@ -16,7 +16,7 @@ from plumbline.recipe import BOTH, Recipe, own_tables, party_names, shares_of
 from services.common.agreement import TrainingPlan
 from services.common.identity import Role
 from services.common.setting_texts import attacks_labelled, listed, listed_labels
-from services.common.settings import Settings, environment_values, settings_of
+from services.common.settings import Settings, by_present_names, environment_values, settings_of
 from vfl.crypto import ciphers
 from vfl.data import DATASETS, column_blocks, dataset
 from vfl.data.cell_forms import ID_FORMS, LABEL_FORMS
@@ -320,7 +320,7 @@ class FederationOptions:
 
     def said(self, *names: str) -> Settings:
         """Read what PLUMBLINE_* variables, and above them ``settings``, say of some settings; others aren't checked."""
-        values = {**environment_values(), **self.all_settings}
+        values = {**environment_values(), **by_present_names(self.all_settings)}
         return settings_of({name: values[name] for name in names if name in values})
 
 

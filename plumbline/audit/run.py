@@ -277,7 +277,7 @@ def plan_sentences(plan: AuditPlan) -> Iterator[str]:
         names = " and ".join(dict.fromkeys(name for name, _ in together.values()))
         yield (
             f"Afterwards {names} puts {plan.limit.sessions} sessions about the same records together, the most "
-            f"that PLUMBLINE_MOST_FORMS={plan.limit.share:g} allows: --most-forms says what owners will set."
+            f"that PLUMBLINE_MOST_EQUATIONS={plan.limit.share:g} allows: --most-equations says what owners will set."
         )
     if plan.left_out:
         reasons: dict[str, list[str]] = {}

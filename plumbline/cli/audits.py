@@ -18,7 +18,7 @@ from plumbline.cli.completion import dataset_names, listed_attacks, listed_defen
 from plumbline.cli.output import ABOVE_THRESHOLD, MENDABLE, console_errors, plain_errors, print_json
 from plumbline.options import OF_ADVERSARIES, OF_TRAINING, TERMS, options_of, settings_of, with_options
 from plumbline.telling.numbers import percent
-from services.common.settings import Settings
+from services.common.settings import Settings, by_present_names
 from vfl.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _on_the_command_line(values: Mapping[str, Any], settings: dict[str, Any], sw
 
 
 def _pairs(settings: list[str]) -> dict[str, Any]:
-    pairs = dict(entry.partition("=")[::2] for entry in settings)
+    pairs = by_present_names(dict(entry.partition("=")[::2] for entry in settings))
     for name in pairs:
         if name not in Settings.model_fields:
             hint = did_you_mean(name, Settings.model_fields) or " See `plumbline serve --help` for the list."

@@ -28,13 +28,13 @@ from vfl.crypto.sharing.shared_squares import WORD_BITS
 from vfl.data import GriddedFeatures
 from vfl.data.faults import bounded, counted
 from vfl.data.typed_tables import TypedTable
-from vfl.learning.forms import most_forms
+from vfl.learning.independent_equations import most_equations
 from vfl.theory.prediction import Interval, PreflightBounds, preflight_bounds
 
 # What parties are called in sentences, in a session that there isn't.
 _SELF, _ACTIVE, _NO_SESSION = "this party", "the active party", "0" * 32
 # Settings of the party's service that count here.
-_OWN = ("most_forms", "state_dir")
+_OWN = ("most_equations", "state_dir")
 # Columns of a table of any width, those first that hide least; --json has all.
 _MOST_SHOWN = 100
 _ASSUMPTIONS = (
@@ -71,7 +71,7 @@ class Preflight:
         classes: k.
         bounds: of the attacks' errors, mean over columns.
         columns: one per feature.
-        share: PLUMBLINE_MOST_FORMS: of the sums of columns that tell a record, how many may be answered.
+        share: PLUMBLINE_MOST_EQUATIONS: of the sums of columns that tell a record, how many may be answered.
         rank: in how many directions records differ.
         of_model: how many such sums one model's answers tell.
         training: what several epochs under Protocol 1 add up to, in sentences.
@@ -94,14 +94,14 @@ class Preflight:
     waiting: tuple[Waiting, ...] = ()
 
     @property
-    def most_forms(self) -> int:
+    def most_equations(self) -> int:
         """How many independent sums of its columns an active party is answered with about one record."""
-        return most_forms(self.share, self.features)
+        return most_equations(self.share, self.features)
 
     @property
     def sessions(self) -> int:
         """How many sessions that is enough for; the first is never refused."""
-        return max(1, self.most_forms // self.of_model)
+        return max(1, self.most_equations // self.of_model)
 
     @property
     def limit(self) -> str:
@@ -110,9 +110,9 @@ class Preflight:
         sessions = "one session" if self.sessions == 1 else f"{self.sessions} sessions"
         return (
             f"Sessions add up: each one of {self.classes} classes answers {each} of the {self.features} independent "
-            f"sums of columns that tell a whole record. With PLUMBLINE_MOST_FORMS={self.share:g} at most "
-            f"{self.most_forms} of a record are answered per active party: {sessions}. An epoch that is validated is "
-            "one more model, of the validation records; epochs are validated only within the limit."
+            f"sums of columns that tell a whole record. With PLUMBLINE_MOST_EQUATIONS={self.share:g} at most "
+            f"{self.most_equations} of a record are answered per active party: {sessions}. An epoch that is validated "
+            "is one more model, of the validation records; epochs are validated only within the limit."
         )
 
     @property
@@ -197,9 +197,9 @@ def _examined(table: TypedTable, classes: int) -> Preflight:
         classes,
         bounds,
         columns,
-        settings.most_forms,
+        settings.most_equations,
         rank,
-        hu.plan.training.forms(hu.plan, classes).of_model,
+        hu.plan.training.told_equations(hu.plan, classes).of_model,
         training=_of_training(hu, features, rank),
         labels=_of_labels(hu),
         opening=_of_opening(shared),
@@ -276,7 +276,7 @@ def _waiting(state: Path | None, table: TypedTable) -> list[Waiting]:
 def _facts(outlook: Preflight) -> dict[str, Any]:
     facts = asdict(outlook)
     facts["bounds"]["fully_determined"] = outlook.bounds.fully_determined
-    terms = {"most_forms": outlook.most_forms, "sessions": outlook.sessions, "limit": outlook.limit}
+    terms = {"most_equations": outlook.most_equations, "sessions": outlook.sessions, "limit": outlook.limit}
     terms |= {"waiting": [{**asdict(one), "words": one.words} for one in outlook.waiting]}
     return {**facts, **terms, "verdict": outlook.verdict, "advice": outlook.advice, "assumptions": list(_ASSUMPTIONS)}
 

@@ -71,14 +71,14 @@ def _facts(path: Path) -> dict[str, Any]:
     from services.common.state_folder import SCHEMA, owner_of, read_state
     from services.coordinator.kept_sessions import DATABASE, look_into
     from services.exchange.opening_ledger import LEDGER, opened_in
-    from services.party.form_count import FORMS, shares_in, spent_in
+    from services.party.equation_count import EQUATIONS, shares_in, spent_in
     from services.party.lasting_batches import BATCHES, batches_in
     from services.party.model_file import summary_of
     from services.party.served_models import CANDIDATE, SERVED
 
     owner = owner_of(path)
-    forms, ledger, batches = (read_state(path, name) for name in (FORMS, LEDGER, BATCHES))
-    shares = {} if forms is None else {peer: asdict(one) for peer, one in shares_in(forms).items()}
+    equations, ledger, batches = (read_state(path, name) for name in (EQUATIONS, LEDGER, BATCHES))
+    shares = {} if equations is None else {peer: asdict(one) for peer, one in shares_in(equations).items()}
     has_labels = owner.role == Role.ACTIVE
     contents = {"served": read_state(path, SERVED), "next": read_state(path, CANDIDATE)}
     sessions = look_into(path / DATABASE) if (path / DATABASE).exists() else []
@@ -88,7 +88,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "role": str(owner.role),
         "version": SCHEMA,
         "models": {what: asdict(summary_of(content)) for what, content in contents.items() if content is not None},
-        "answered": [] if forms is None else [asdict(one) for one in spent_in(forms)],
+        "answered": [] if equations is None else [asdict(one) for one in spent_in(equations)],
         "training_forms": {} if has_labels else shares,
         "label_sums": shares if has_labels else {},
         "opened": {} if ledger is None else opened_in(ledger),

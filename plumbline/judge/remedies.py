@@ -27,5 +27,7 @@ def measures_of(findings: Findings) -> tuple[str, ...]:
     if not plan.is_encrypted and plan.family.spec.trains:
         measures.append("Train under encryption: this run was in the clear, for study.")
     if (limit := findings.predictions.limit) is not None and limit.sessions > 1:
-        measures.append("Allow fewer sessions about the same records: each answers them anew (PLUMBLINE_MOST_FORMS).")
+        measures.append(
+            "Allow fewer sessions about the same records: each answers them anew (PLUMBLINE_MOST_EQUATIONS)."
+        )
     return tuple(measures)

@@ -57,13 +57,13 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
         return ""
     if limit.reason:
         return f"The lights of columns are for one session. {limit.reason}"
-    forms = agreement.plan.training.forms(agreement.plan, agreement.classes)
-    kind = "a network" if forms.of_epoch else f"{agreement.classes} classes"
-    share = f"PLUMBLINE_MOST_FORMS={limit.share:g}"
-    each = f"a session of {kind} takes {forms.of_session(agreement.plan.epochs)} of them"
+    equations = agreement.plan.training.told_equations(agreement.plan, agreement.classes)
+    kind = "a network" if equations.of_epoch else f"{agreement.classes} classes"
+    share = f"PLUMBLINE_MOST_EQUATIONS={limit.share:g}"
+    each = f"a session of {kind} takes {equations.of_session(agreement.plan.epochs)} of them"
     if limit.sessions == 1:
-        return f"The lights of columns are for one session: {share} allows no second ({_forms(limit)}; {each})."
-    most = f"the most that {share} allows ({_forms(limit)}; {each})"
+        return f"The lights of columns are for one session: {share} allows no second ({_equations(limit)}; {each})."
+    most = f"the most that {share} allows ({_equations(limit)}; {each})"
     if is_untried(limit, columns):
         return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
     lights = [light_of(one.one_session) for one in columns]
@@ -136,9 +136,9 @@ def _label_sessions(share: float, agreement: Agreement) -> int:
     return int(share * WHOLE) // max(1, most_to_a_record(sums_of_plan(agreement)))
 
 
-def _forms(limit: SessionLimit) -> str:
-    """Count the forms of a record that each passive party's owner lets be answered."""
+def _equations(limit: SessionLimit) -> str:
+    """Count the equations of a record that each passive party's owner lets be answered."""
     several = len(limit.parties) > 1
-    phrases = [f"{one.forms} of a record's {counted(one.features, 'form')}" for one in limit.parties]
+    phrases = [f"{one.equations} of a record's {counted(one.features, 'equation')}" for one in limit.parties]
     named = [f"{word} at {short(one.name)}" for word, one in zip(phrases, limit.parties, strict=True)]
     return ", ".join(named if several else phrases)

@@ -53,8 +53,8 @@ GLOSSARY: dict[str, str] = {
         "little: shown to be less. Grey, not shown: neither could be shown, or nothing ran that could have told."
     ),
     "limit": (
-        "How many sessions about the same records a passive party's owner allows (PLUMBLINE_MOST_FORMS). Lights are "
-        "for that many."
+        "How many sessions about the same records a passive party's owner allows (PLUMBLINE_MOST_EQUATIONS). Lights "
+        "are for that many."
     ),
     "mean squared error": (
         "The mean of squared differences between estimate and truth, on the scale from 0 to 1 that the federation "

@@ -25,7 +25,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
     agreement, plan = summary.agreement, summary.agreement.plan
     active, *passive = agreement.parties
     unknowns = sum(party.feature_count for party in passive)
-    equations = max(1, plan.training.forms(plan, agreement.classes).of_model)
+    equations = max(1, plan.training.told_equations(plan, agreement.classes).of_model)
     answers = plan.family.spec.answers
     names = " and ".join(party.name for party in passive)
     after = f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""

@@ -31,7 +31,7 @@ from services.party.calibrating import count_slope
 from services.party.consent import check_as_opened
 from services.party.context import Coordinator, PartyContext
 from services.party.ending import Ending
-from services.party.form_count import FormCount
+from services.party.equation_count import EquationCount
 from services.party.lasting_batches import SessionBatches
 from services.party.party_training import PartyTraining
 from services.party.peer_watch import PeerWatch
@@ -83,7 +83,7 @@ class Job:
         labels: Labels,
         scoring: Scoring,
         observer: JobObserver,
-        form_count: FormCount,
+        equation_count: EquationCount,
     ) -> None:
         self.session_id = ""
         self.session: PartySession | None = None
@@ -95,7 +95,7 @@ class Job:
         self._executor = context.executor
         self._passive_parties = dict(passive_parties)
         self._labels = labels
-        self._told = form_count
+        self._told = equation_count
         self._ending = Ending()
         # Of the training from one interruption to the next; None while nothing could go on after one.
         self._round: Ending | None = None

@@ -87,7 +87,7 @@ class ActiveParty:
         self._context, self._record = context, context.record
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor, context.engine)
-        self._told = context.form_count(context.settings.most_sums)
+        self._told = context.equation_count(context.settings.most_sums)
         self.tally.add(self._told.measures_of_labels)
         # Predictions have threads and a bound of their own: however many operators ask, a job's messages to the same
         # parties find a thread here, and a stream of the connection there.

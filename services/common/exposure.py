@@ -38,8 +38,8 @@ class Exposure:
 
 
 @dataclass(frozen=True)
-class Forms:
-    """How many linear forms of a record's features the label party is told.
+class ToldEquations:
+    """How many independent equations about a record's features the label party is told.
 
     Attributes:
         of_model: by the answers of one model.

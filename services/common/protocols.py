@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from defences.base import Stage
 from services.common import limits
 from services.common.costs import Cost
-from services.common.exposure import Exposure, Forms, Guarded, GuardedParty
+from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquations
 from services.common.protocol_calls import ProtocolCalls, Watched
 from services.common.scores import Products
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Half, Learner, Part, RowSplit
-from vfl.learning.forms import forms_per_model
+from vfl.learning.independent_equations import equations_per_model
 from vfl.plugin_options import options_of
 from vfl.plugin_registry import PluginRegistry
 
@@ -206,9 +206,9 @@ class TrainingProtocol(Protocol[P, A]):
         """Count the bytes of what a party of so many features keeps of an epoch's weights, for each column of them."""
         return features * _WEIGHT_BYTES
 
-    def forms(self, plan: P, classes: int) -> Forms:
-        """Count the linear forms of a record that the label party is told: a model's, unless steps forward some."""
-        return Forms(forms_per_model(classes))
+    def told_equations(self, plan: P, classes: int) -> ToldEquations:
+        """Count the equations about a record that the label party is told: a model's, unless steps forward some."""
+        return ToldEquations(equations_per_model(classes))
 
     def batches(self, agreement: A) -> Iterator[IntArray]:
         """List the rows of the common order of every planned step, as every party knows them."""
@@ -221,7 +221,7 @@ class TrainingProtocol(Protocol[P, A]):
         return limits.CHOSEN_BATCH
 
     def told_rows(self, agreement: A, rows: RowSplit) -> IntArray:
-        """List the rows of the common order about which training itself tells the label party forms."""
+        """List the rows of the common order about which training itself tells the label party equations."""
         return np.zeros(0, dtype=np.int64)
 
     def served(self, agreement: A) -> Serving:
@@ -339,7 +339,7 @@ def _fits(result: Any, hint: Any) -> bool:
         return False
     if kind in (list, tuple):
         return all(_fits(one, inner[0]) for one in result)
-    if kind in (Exposure, Forms):
+    if kind in (Exposure, ToldEquations):
         return all(_fits(getattr(result, name), one) for name, one in get_type_hints(kind).items())
     return True
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from services.common import limits
 from services.common.run_records import SCHEMA
@@ -16,13 +16,13 @@ class AskedParty:
     Attributes:
         name: the passive party's.
         features: d, its columns as they are encoded.
-        forms: how many linear forms of a record's features may be answered over all sessions.
+        equations: how many of a record may be answered over all sessions; ``forms`` in earlier runs.
         sessions: how many sessions these are enough for; 1 at least, which no owner refuses.
     """
 
     name: str
     features: Annotated[int, Field(ge=1, le=limits.FEATURES)]
-    forms: Annotated[int, Field(ge=1, le=limits.FEATURES)]
+    equations: Annotated[int, Field(ge=1, le=limits.FEATURES, validation_alias=AliasChoices("equations", "forms"))]
     sessions: Annotated[int, Field(ge=1, le=limits.FEATURES)]
 
 
@@ -32,7 +32,7 @@ class SessionLimit:
 
     Attributes:
         schema: version of this format.
-        share: the share of a record's forms that owners are thought to let be answered (``most_forms``).
+        share: the share of a record's equations that owners are thought to let be answered (``most_equations``).
         parties: what that means for each passive party, in the agreement's order.
         records: how many records each further session was trained on, in the clear; 0 for none.
         reason: why there is no further session where the limit allows some; a sentence.

@@ -47,6 +47,10 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(read_nam
 AttackOptions: TypeAlias = dict[str, Any] | Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
+# By the names that they had before, which are read for one release more.
+FORMER_NAMES = {"most_forms": "most_equations"}
+
+
 class SettingsError(ValueError):
     """A setting that is unknown, wrong or contradicts another; the text says what to do."""
 
@@ -108,7 +112,7 @@ class Settings(PlanSettings):
         le=1_000_000,
         description="Passive party: ids that an active party must ask about in an alignment, at least.",
     )
-    most_forms: float = Field(
+    most_equations: float = Field(
         0.25,
         gt=0,
         le=1,
@@ -191,6 +195,7 @@ class Settings(PlanSettings):
     @classmethod
     def _read_labels(cls, values: Any) -> Any:
         """Attacks may have their options behind their names, as in reports."""
+        values = by_present_names(values)
         attacks, options = values.get("attacks", ()), values.get("attack_options", {})
         labels = listed_labels(attacks) if isinstance(attacks, str) else attacks
         if not any("(" in str(label) for label in labels):
@@ -202,10 +207,10 @@ class Settings(PlanSettings):
     @classmethod
     def _check_allow(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         kinds = {"learner": learners.names(), "protocol": protocols.names()} if value else {}
-        known = [name for names in kinds.values() for name in names]
-        if unknown := [name for name in value if name not in known]:
-            meant = did_you_mean(unknown[0], known)
-            raise ValueError(f"expected learners and protocols of {', '.join(known)}; got {unknown[0]!r}.{meant}")
+        every = [name for names in kinds.values() for name in names]
+        if unknown := [name for name in value if name not in every]:
+            meant = did_you_mean(unknown[0], every)
+            raise ValueError(f"expected learners and protocols of {', '.join(every)}; got {unknown[0]!r}.{meant}")
         for kind, names in kinds.items():
             if not {*value} & {*names}:
                 raise ValueError(f"names no {kind}, so no session could be joined: add some of {', '.join(names)}")
@@ -263,10 +268,10 @@ class Settings(PlanSettings):
 
     def _options_of(self, protocol: str) -> dict[str, Any]:
         """Take those that are settings where the protocol has them, and its own."""
-        taken, own = protocols.option_names(protocol), vars(OpeningOptions(self.serving, self.opening_bits))
-        if self.serving == SHARED and "serving" not in taken:
+        names, options = protocols.option_names(protocol), vars(OpeningOptions(self.serving, self.opening_bits))
+        if self.serving == SHARED and "serving" not in names:
             raise InvalidMessage("serving=shared goes on from protocol=shared: set that too, or serving=opened.")
-        return {name: own[name] for name in taken if name in own} | self.protocol_options
+        return {name: options[name] for name in names if name in options} | self.protocol_options
 
     @property
     def _learner(self) -> str:
@@ -313,14 +318,22 @@ def load_settings(**overrides: Any) -> Settings:
 
 def environment_values() -> dict[str, Any]:
     """Read the PLUMBLINE_* variables by field name, unchecked; raises SettingsError for an unknown one."""
-    known = {PREFIX + field.upper() for field in Settings.model_fields} | _ELSEWHERE
+    fields = (*Settings.model_fields, *FORMER_NAMES)
+    names = {PREFIX + field.upper() for field in fields} | _ELSEWHERE
     for name in os.environ:
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in names:
             # Without the prefix, which alone would make every name close.
-            meant = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
+            meant = nearest(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in names])
             hint = f"Did you mean {PREFIX}{meant}?" if meant else "See `plumbline serve --help` for the list."
             raise SettingsError(f"Unknown setting {name}. {hint}")
-    return EnvSettingsSource(Settings)()
+    former = {name: text for name in FORMER_NAMES if (text := os.environ.get(PREFIX + name.upper()))}
+    return by_present_names({**former, **EnvSettingsSource(Settings)()})
+
+
+def by_present_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give settings that are called by a former name their present one; who gives both means the present one."""
+    former = {FORMER_NAMES[name]: value for name, value in values.items() if name in FORMER_NAMES}
+    return former | {name: value for name, value in values.items() if name not in FORMER_NAMES}
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:

@@ -31,7 +31,7 @@ def check_consent(agreement: Agreement, settings: Settings, description: PartyDe
     if any(party.roster != description.roster for party in agreement.parties):
         raise OutOfOrder(f"The agreement counts other batches of earlier sessions than {description.name} has checked.")
     check_plan(agreement.plan, settings)
-    if settings.most_forms < 1:
+    if settings.most_equations < 1:
         _refuse_standstill(agreement)
 
 
@@ -157,7 +157,7 @@ def warnings_of(agreement: Agreement, *, insecure_transport: bool) -> list[str]:
     elif agreement.plan.patience and agreement.validated_epochs < agreement.plan.epochs:
         warnings.append(
             f"Early stopping chooses among {agreement.validated_epochs} of {agreement.plan.epochs} epochs: no more are "
-            "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_FORMS of the "
-            "passive party's owner)."
+            "validated, since every validation is one more answer about the same records (PLUMBLINE_MOST_EQUATIONS of "
+            "the passive party's owner)."
         )
     return warnings + agreement.plan.training.warnings(agreement)

@@ -14,8 +14,8 @@ from services.common.settings import Settings
 from services.common.state_folder import State, StateInMemory
 from services.exchange.peer import Peer
 from services.party.anchor import Anchor
+from services.party.equation_count import EQUATIONS, REMEDY, EquationCount
 from services.party.features import PartyData
-from services.party.form_count import FORMS, REMEDY, FormCount
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
@@ -146,7 +146,7 @@ class PartyContext:
         """Make what anchors one of this party's ledgers; see ``Anchor`` for both."""
         return Anchor(self.coordinator, self.state, self.name, file, remedy)
 
-    def form_count(self, share: float) -> FormCount:
+    def equation_count(self, share: float) -> EquationCount:
         """Take up the count of what this party's records were answered, of which it allows so large a share."""
-        refuses_first, note = self.settings.guard == "refuse", self.anchor(FORMS, REMEDY).note
-        return FormCount(self.name, self.data, self.state, share, refuses_first=refuses_first, note=note)
+        refuses_first, note = self.settings.guard == "refuse", self.anchor(EQUATIONS, REMEDY).note
+        return EquationCount(self.name, self.data, self.state, share, refuses_first=refuses_first, note=note)

@@ -21,8 +21,8 @@ from services.exchange.opening_ledger import LEDGER, OpeningLedger, begin_ledger
 from services.party.anchor import Anchor
 from services.party.consent import check_consent, warnings_of
 from services.party.context import PartyContext
+from services.party.equation_count import EquationCount
 from services.party.features import AlignedFeatures
-from services.party.form_count import FormCount
 from services.party.lasting_batches import SessionBatches, begin_batches
 from services.party.party_training import PartyTraining, predictions_of
 from services.party.share_guard import SingleShares
@@ -93,7 +93,7 @@ class PartySession:
         trained_labels: IntArray | None = None,
         kept: TrainingLog | None = None,
         earlier: Mapping[str, SingleShares] | None = None,
-        count: FormCount | None = None,
+        count: EquationCount | None = None,
     ) -> "PartySession":
         """Consent to the terms of a session that the party has joined, and get ready to train.
 

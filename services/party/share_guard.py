@@ -1,8 +1,8 @@
 """The guard of single shares: what a training's answers tell of a record over epochs, whoever asks about single ones.
 
 A passive party's share of a step is a linear form of each record's columns, by the weights of that step. Who asks about
-a few rows of a batch, the same ones in every epoch, is told one form of each in every epoch. Answers have room for so
-many shares, whosever they are.
+a few rows of a batch, the same ones in every epoch, is told one equation of each in every epoch. Answers have room for
+so many shares, whosever they are.
 """
 
 import logging

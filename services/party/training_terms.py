@@ -33,7 +33,7 @@ def training_terms(agreement: Agreement, name: str, features: FloatArray, record
         all_features=agreement.total_features,
         parties=len(agreement.parties),
         classes=agreement.classes,
-        hidden=plan.training.forms(plan, agreement.classes).of_epoch,
+        hidden=plan.training.told_equations(plan, agreement.classes).of_epoch,
         # In the clear as in the encrypted session that it stands for.
         residual_step=plan.encryption.residual_step or 2.0**-plan.residual_fraction_bits,
     )

@@ -11,8 +11,8 @@ from services.common.errors import OutOfOrder
 from services.common.identity import Identity
 from services.party.asked_once import AskedOnce
 from services.party.context import PartyContext
+from services.party.equation_count import EquationCount
 from services.party.features import AlignedFeatures
-from services.party.form_count import FormCount
 from services.party.model_file import KeptModel
 from services.party.party_model import PartyModel, rows_of_plan
 from services.party.served_models import ServedModels
@@ -31,9 +31,9 @@ _FINISHED = "finished"
 class Answering:
     """Answers with models that are finished, and between epochs with those that are at work."""
 
-    def __init__(self, context: PartyContext, models: ServedModels, forms: FormCount) -> None:
-        """Answer with ``models``, and count by ``forms``."""
-        self._context, self._models, self._forms = context, models, forms
+    def __init__(self, context: PartyContext, models: ServedModels, equations: EquationCount) -> None:
+        """Answer with ``models``, and count by ``equations``."""
+        self._context, self._models, self._equations = context, models, equations
         self._submissions = SeenSubmissions(context.state)
         self._asked = AskedOnce()
         # Models that were counted, by session and digest: one epoch may have several.
@@ -43,8 +43,8 @@ class Answering:
         """Count what a session that begins will tell of its records, this party's ``rows``, and forget others."""
         agreement = opened.agreement
         session_id, training_rows = agreement.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train]
-        self._forms.count_forwarded(agreement, opened.aligned)
-        self._forms.count_shares(session_id, training_rows, opened.shares)
+        self._equations.count_forwarded(agreement, opened.aligned)
+        self._equations.count_shares(session_id, training_rows, opened.shares)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}
         self._submissions.forget_all_but({*self._models.sessions, session_id})
         if not agreement.plan.family.spec.trains:
@@ -72,7 +72,7 @@ class Answering:
             # It answers about all records, which are counted when it is kept: not before, nor where that has failed.
             raise OutOfOrder("Training has ended and its model isn't kept yet: finish the training first.")
         if (key := (model.agreement.session_id, model.digest)) not in self._counted:
-            self._forms.count(model, party_session.aligned, model.rows.validation)
+            self._equations.count(model, party_session.aligned, model.rows.validation)
             self._counted.add(key)
         return model
 
@@ -111,8 +111,8 @@ class Answering:
         return disclosed
 
     def _count(self, kept_model: KeptModel, aligned: AlignedFeatures | None = None) -> None:
-        """Count a finished model's forms of all of its records, once in a process; raises StateNotKept."""
+        """Count a finished model's equations of all of its records, once in a process; raises StateNotKept."""
         if (occasion := (kept_model.session_id, _FINISHED)) not in self._counted:
             aligned = aligned or self._context.data.aligned(kept_model.order, kept_model.model.agreement.plan)
-            self._forms.count(kept_model.model, aligned, np.arange(len(kept_model.order)))
+            self._equations.count(kept_model.model, aligned, np.arange(len(kept_model.order)))
             self._counted.add(occasion)

@@ -58,11 +58,11 @@ class PassiveParty:
         self._lock = threading.Lock()
         self._session: HeldSession | None = None
         self._models = ServedModels(self.name, context.data, context.state)
-        self._forms = context.form_count(context.settings.most_forms)
+        self._equations = context.equation_count(context.settings.most_equations)
         begin_ledgers(context.state)
         self._tally = context.tally
-        self._tally.add(self._forms.measures)
-        self._answering = Answering(context, self._models, self._forms)
+        self._tally.add(self._equations.measures)
+        self._answering = Answering(context, self._models, self._equations)
         self._take_up_training()
 
     def _take_up_training(self) -> None:
@@ -184,7 +184,7 @@ class PassiveParty:
 
     def _join(self, caller: Identity, session: HeldSession, rows: IntArray) -> PartySession:
         # A coordinator that hangs must not keep this party's own sentence about it from the active party.
-        counting = carrying_the_deadline(self._forms.room_for, session.terms, rows)
+        counting = carrying_the_deadline(self._equations.room_for, session.terms, rows)
         validated = session.ending.for_result(self.executor, counting)
         joining = partial(join, validated_epochs=validated, batches=session.batches)
         work = carrying_the_deadline(joining, self._context, session.terms, rows)
@@ -194,7 +194,7 @@ class PassiveParty:
             raise NotAllowed(f"{caller.name} is not this session's active party.")
         check_as_opened(agreement, session.terms)
         session.watch_peers(agreement)
-        opened = PartySession.open(self._context, joined_session, earlier=self._forms.shares_of(rows))
+        opened = PartySession.open(self._context, joined_session, earlier=self._equations.shares_of(rows))
         self._answering.begin(opened, rows)
         return opened
 
@@ -235,7 +235,7 @@ class PassiveParty:
         """
         session = self._session_of(caller, session_id)
         party_session = session.agreed()
-        count_again = partial(self._forms.count_forwarded, party_session.agreement, party_session.aligned)
+        count_again = partial(self._equations.count_forwarded, party_session.agreement, party_session.aligned)
         session.resume(caller.name, resumption, count_again)
 
     def finish_training(

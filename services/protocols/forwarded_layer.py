@@ -1,16 +1,16 @@
 """What is counted where a first layer is forwarded, whatever becomes of its gradients: sums of units, by epochs."""
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.exposure import Exposure, Forms
+from services.common.exposure import Exposure, ToldEquations
 from services.common.learner_calls import LearnerCalls
 from services.protocols.forwarding_guard import forwarded_ratio
 from services.watching.tally import Told
 
 
-def forwarded_forms(plan: TrainingPlan, classes: int) -> Forms:
+def forwarded_equations(plan: TrainingPlan, classes: int) -> ToldEquations:
     """Count the sums of a record that the label party is told: one for each unit, by a model and by each epoch."""
     units = LearnerCalls(plan.family).outputs(classes)
-    return Forms(units, units)
+    return ToldEquations(units, units)
 
 
 def told_of_forwarding(agreement: Agreement, name: str) -> dict[str, Told]:

@@ -21,7 +21,7 @@ import defences
 from plumbline.cli import app
 from protos.v1 import active_pb2, coordinator_pb2, messages_pb2, passive_pb2
 from services.common.errors import FederationError, PeerRefused
-from services.common.settings import PREFIX, Settings
+from services.common.settings import FORMER_NAMES, PREFIX, Settings
 from services.network.statuses import status_of
 from tests.harness.documented_plugin import install
 
@@ -78,7 +78,7 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_documented_variable_is_a_setting(page: Path) -> None:
-    known = {name.upper() for name in Settings.model_fields} | OTHER_VARIABLES
+    known = {name.upper() for name in (*Settings.model_fields, *FORMER_NAMES)} | OTHER_VARIABLES
     assert set(re.findall(rf"\b{PREFIX}([A-Z_]*[A-Z])\b", page.read_text())) - known == set()
 
 

@@ -17,7 +17,7 @@ from defences.hidden_distortion import HiddenNoise
 from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
 from services.exchange.opening_ledger import LEDGER
-from services.party.form_count import FORMS, spent_in
+from services.party.equation_count import EQUATIONS, spent_in
 from services.party.training_log import STEPS
 from services.protocols.hu.forwarding import Forwarding
 from services.protocols.hu.gradient_exchange import GradientExchange
@@ -446,13 +446,13 @@ def test_products_that_are_forwarded_again_on_shared_weights_are_counted_or_refu
     def strike(town: Interrupted) -> None:
         town.lives["passive"].dies_at = 8
 
-    with interrupted(tmp_path / "counted", most_forms=1.0, **terms) as made:
+    with interrupted(tmp_path / "counted", most_equations=1.0, **terms) as made:
         train_through(made, "passive", strike)
-        content = made.states["passive"].read(FORMS)
+        content = made.states["passive"].read(EQUATIONS)
         assert content is not None
         assert spent_in(content)[0].most == 3
     with (
-        interrupted(tmp_path / "refused", most_forms=0.3, **terms) as made,
+        interrupted(tmp_path / "refused", most_equations=0.3, **terms) as made,
         pytest.raises(OutOfOrder, match="This answer would be sum 2 of the columns of a record"),
     ):
         train_through(made, "passive", strike)

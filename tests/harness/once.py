@@ -24,7 +24,7 @@ from services.common.errors import FederationError
 from services.common.meters import StageTimer
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
-from services.party.form_count import FORMS, spent_in
+from services.party.equation_count import EQUATIONS, spent_in
 from services.party.party_model import rows_of_plan
 from services.party.resumption import Place, Resumption
 from services.party.session import join
@@ -511,5 +511,5 @@ class ActivePeer(Peer):
     @property
     def forms_counted(self) -> int:
         """As many as the victim has on its disk."""
-        content = self.town.states[self.victim].read(FORMS)
+        content = self.town.states[self.victim].read(EQUATIONS)
         return 0 if content is None else max((one.most for one in spent_in(content)), default=0)

@@ -14,7 +14,7 @@ from services.common.settings import Settings
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import WireVector
 from services.party.context import PartyContext
-from services.party.form_count import FORMS, spent_in
+from services.party.equation_count import EQUATIONS, spent_in
 from services.party.resumption import Place, Resumption
 from services.party.training_log import kept_training
 from services.protocols.shared.share_messages import Kind
@@ -101,7 +101,7 @@ class Sharing(Interrupted):
     @property
     def forms_counted(self) -> int:
         """The most forms of one record that the passive party has on its disk."""
-        content = self.states[PASSIVE.name].read(FORMS)
+        content = self.states[PASSIVE.name].read(EQUATIONS)
         return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
     def state_of(self, name: str) -> Path:

@@ -122,7 +122,7 @@ class House:
 def small_settings(**changes: Any) -> Settings:
     """Settings for tests: small keys, said in plain words, short waits, as many sessions as it takes."""
     chosen: dict[str, Any] = {
-        "most_forms": 1.0,
+        "most_equations": 1.0,
         "alignments_per_day": 1_000,
         "least_ids": 1,
         "epochs": 2,

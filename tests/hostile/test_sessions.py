@@ -16,7 +16,7 @@ from plumbline.recipe import changed
 from protos.v1 import active_pb2, coordinator_pb2_grpc
 from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import read_state
-from services.party.form_count import FORMS, spent_in
+from services.party.equation_count import EQUATIONS, spent_in
 from tests.harness.hostile import SEEDED, assert_sound, raw_channel, scores_of, served_federation
 from tests.harness.processes import dial, local_processes
 
@@ -27,13 +27,13 @@ DRAWN_ANEW = {**SEEDED, "private_seed": None, "batch_size": 32}
 def owned_apart(folder: Path, share: float) -> LocalProcesses:
     """Processes whose passive party answers with so large a share of its columns, as if its owner were another."""
     processes = local_processes(folder, **DRAWN_ANEW)
-    limited = {name: changed(name, one, most_forms=share) for name, one in processes.settings.items()}
+    limited = {name: changed(name, one, most_equations=share) for name, one in processes.settings.items()}
     return LocalProcesses(folder, limited)
 
 
 def spent(federation: Federation) -> int:
-    """Forms of the record that was answered about most, as the passive party's state folder has them."""
-    content = read_state(federation.processes.state("passive"), FORMS)
+    """Equations of the record that was answered about most, as the passive party's state folder has them."""
+    content = read_state(federation.processes.state("passive"), EQUATIONS)
     return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
 
@@ -112,7 +112,7 @@ def test_a_party_moves_no_other_partys_ledger(tmp_path: Path) -> None:
     """Who calls is whom its certificate names, whatever it sends: else it could have a peer refuse for good."""
     with served_federation(tmp_path) as federation:
         processes = federation.processes
-        with np.load(processes.state("passive") / FORMS, allow_pickle=False) as archive:
+        with np.load(processes.state("passive") / EQUATIONS, allow_pickle=False) as archive:
             ledger = LedgerMark.of_header(json.loads(archive["header"].tobytes()))
         further = replace(ledger, generation=1 << 50)
         with raw_channel(processes, "active", "coordinator") as channel:

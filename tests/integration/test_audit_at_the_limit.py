@@ -32,7 +32,7 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
             "steps": "plain",
             "learning_rate": rate,
             "calibrated": False,
-            "most_forms": 0.5,
+            "most_equations": 0.5,
         },
     )
     run, findings = audited(request, Console(file=io.StringIO()))
@@ -53,7 +53,7 @@ def test_lights_are_of_the_limit_and_its_sessions_are_a_federations(
 
     limit = findings.predictions.limit
     assert limit is not None
-    assert [(one.features, one.forms, one.sessions) for one in limit.parties] == [(15, 7, 7)]
+    assert [(one.features, one.equations, one.sessions) for one in limit.parties] == [(15, 7, 7)]
     together = [one for one in findings.predictions.attacks if one.sessions == 7]
     assert [one.level for one in together] == ["nothing", "marginals", "covariance"]
     assert all("SIMULATED: 6 of the 7 sessions" in one.notes[0] for one in together)

@@ -18,7 +18,7 @@ DATA = os.environ.get("PLUMBLINE_DATA_DIR")
 ATTACKS = ("zero", "half", "random_guess", "half_star", "rcc2")
 BASELINES = {"zero", "half", "random_guess"}
 # Encryption doesn't change what is learned, and costs time. One session: what several tell has tests of its own.
-PLAIN: dict[str, Any] = {"cipher": "plain", "steps": "plain", "most_forms": 0.01}
+PLAIN: dict[str, Any] = {"cipher": "plain", "steps": "plain", "most_equations": 0.01}
 
 
 def audit(data: str, folder: Path, **settings: Any) -> tuple[dict[str, Any], str, str]:

@@ -27,7 +27,12 @@ from vfl.data.faults import counted
 
 STEP_TIMEOUT = 6
 # Rounds without end, and sessions without a limit: what is counted goes on being counted.
-SETTINGS: dict[str, Any] = {**QUICK, "step_timeout": STEP_TIMEOUT, "alignments_per_day": 1_000_000, "most_forms": 1.0}
+SETTINGS: dict[str, Any] = {
+    **QUICK,
+    "step_timeout": STEP_TIMEOUT,
+    "alignments_per_day": 1_000_000,
+    "most_equations": 1.0,
+}
 # From the end of the last fault on, on a machine that others use.
 PATIENCE = 120.0
 _DISK_MEGABYTES = 32

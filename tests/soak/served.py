@@ -11,8 +11,8 @@ from plumbline.processes import LocalProcesses
 from services.common.identity import Role, role_of
 from services.common.state_folder import read_state
 from services.exchange.opening_ledger import LEDGER, opened_in
+from services.party.equation_count import EQUATIONS, spent_in
 from services.party.features import load_party_data
-from services.party.form_count import FORMS, spent_in
 from services.party.model_file import KeptModel, summary_of, unpacked
 from services.party.served_models import CANDIDATE, SERVED
 from tests.harness.shared_wiring import joined_weights
@@ -143,7 +143,7 @@ class Counts:
         found = {}
         for name in self.processes.settings:
             state = self.processes.state(name)
-            if (content := read_state(state, FORMS)) is not None:
+            if (content := read_state(state, EQUATIONS)) is not None:
                 for one in spent_in(content):
                     found[f"forms of {name}'s records answered to {one.active}"] = one.most
                     found[f"records of {name} that {one.active} was answered about"] = one.records

@@ -7,12 +7,12 @@ import numpy as np
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.costs import Cost
-from services.common.exposure import Exposure, Forms, Guarded, GuardedParty
+from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquations
 from services.party.side import SideSetting
 from services.party.turned_columns import Turn
 from services.protocols.first_layer.layer_costs import cost_of_first_layer
 from services.protocols.first_layer.layer_steps import LayerSteps
-from services.protocols.forwarded_layer import forwarded_forms, forwarded_sums, signal, told_of_forwarding
+from services.protocols.forwarded_layer import forwarded_equations, forwarded_sums, signal, told_of_forwarding
 from services.protocols.forwarding_guard import guard_forwarding
 from services.protocols.planned_batches import planned_batches
 from services.protocols.shared.kept_shares import KeptShares
@@ -34,9 +34,9 @@ class FirstLayer(KeptShares):
             f"{counted(agreement.outputs, 'column')} of each record in an epoch, which nothing prevents"
         )
 
-    def forms(self, plan: TrainingPlan, classes: int) -> Forms:
+    def told_equations(self, plan: TrainingPlan, classes: int) -> ToldEquations:
         """Count a sum for each unit, of every epoch and of the model."""
-        return forwarded_forms(plan, classes)
+        return forwarded_equations(plan, classes)
 
     def told_rows(self, agreement: Agreement, rows: RowSplit) -> IntArray:
         """List those that are trained on, and those by which epochs are validated."""

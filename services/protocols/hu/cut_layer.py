@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.exposure import Exposure, Forms, Guarded, GuardedParty
-from services.protocols.forwarded_layer import forwarded_forms, forwarded_sums, signal, told_of_forwarding
+from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquations
+from services.protocols.forwarded_layer import forwarded_equations, forwarded_sums, signal, told_of_forwarding
 from services.protocols.forwarding_guard import guard_forwarding
 from services.protocols.hu.decrypted_sums import DecryptedSums
 from services.protocols.known_weights import KnownLayers
@@ -33,9 +33,9 @@ class CutLayer(DecryptedSums):
         """Take the session's: the way back is what labels leak by."""
         return plan.cipher
 
-    def forms(self, plan: TrainingPlan, classes: int) -> Forms:
+    def told_equations(self, plan: TrainingPlan, classes: int) -> ToldEquations:
         """Count a sum for each unit, of every epoch and of the model."""
-        return forwarded_forms(plan, classes)
+        return forwarded_equations(plan, classes)
 
     def told_rows(self, agreement: Agreement, rows: RowSplit) -> IntArray:
         """List those that are trained on."""

@@ -10,7 +10,7 @@ from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.costs import Cost, Operations
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.exposure import Exposure, Forms, Guarded, GuardedParty
+from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquations
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
@@ -114,10 +114,10 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         """Count a tree's nodes."""
         return _learner(agreement).leaves * _KEPT_BYTES
 
-    def forms(self, plan: TrainingPlan, classes: int) -> Forms:
-        """Count each question on a record's way as a form, though it is only which side of a threshold it is on."""
+    def told_equations(self, plan: TrainingPlan, classes: int) -> ToldEquations:
+        """Count each question on a record's way as an equation, though it only tells on which side it is."""
         depth = cast(BoostedTrees, plan.family).max_depth
-        return Forms(of_model=depth * plan.epochs, of_epoch=depth)
+        return ToldEquations(of_model=depth * plan.epochs, of_epoch=depth)
 
     def told_rows(self, agreement: Agreement, rows: RowSplit) -> IntArray:
         """List those that are trained on."""

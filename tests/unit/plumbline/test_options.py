@@ -44,6 +44,16 @@ def test_python_takes_what_is_declared(name: str) -> None:
     assert _fields({name: OPTIONS[name].default})
 
 
+def test_a_former_name_is_an_option_still(tmp_path: Path) -> None:
+    command: Any = get_command(app)
+    (option,) = (one for one in command.get_command(Context(command), "audit").params if one.name == "most_equations")
+    assert option.opts == ["--most-equations", "--most-forms"]
+    for text in ("most-forms = 0.5", "[settings]\nmost_forms = 0.5"):
+        (file := tmp_path / "audit.toml").write_text(text)
+        assert read_configuration(file).settings == {"most_equations": 0.5}
+    assert _fields({"most_forms": 0.5})["settings"] == {"most_equations": 0.5}
+
+
 @pytest.mark.parametrize("name", ["frames", "listed"])
 def test_what_no_option_says_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"no option '{name}'"):

@@ -11,7 +11,7 @@ import pytest
 from defences import load
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.settings import SettingsError, load_settings
-from services.party.form_count import FORMS, spent_in
+from services.party.equation_count import EQUATIONS, spent_in
 from tests.harness.parties import house, small_settings
 from tests.harness.restarts import IDS, Town, town
 
@@ -26,7 +26,7 @@ def in_the_clear(folder: Path, **settings: Any) -> Any:
 
 
 def spent(home: Town) -> int:
-    content = home.states["passive"].read(FORMS)
+    content = home.states["passive"].read(EQUATIONS)
     return 0 if content is None else max((one.most for one in spent_in(content)), default=0)
 
 
@@ -50,18 +50,18 @@ class _Ignoring:
 
 def test_forwarded_sums_are_counted_before_a_training_begins(tmp_path: Path) -> None:
     """Two units in two epochs, and two of the kept model: all of 3 columns. A linear model of two classes is 1."""
-    with in_the_clear(tmp_path, most_forms=0.4) as home:
+    with in_the_clear(tmp_path, most_equations=0.4) as home:
         home.train()
         assert spent(home) == 3
         with pytest.raises(OutOfOrder, match="is answered with 3 independent sums of the columns of a record"):
             home.train()
         home.restart(*home.names)
-        with pytest.raises(OutOfOrder, match="PLUMBLINE_MOST_FORMS"):
+        with pytest.raises(OutOfOrder, match="PLUMBLINE_MOST_EQUATIONS"):
             home.train()
 
 
 def test_a_session_that_is_ended_in_mid_training_has_been_counted(tmp_path: Path) -> None:
-    with in_the_clear(tmp_path, most_forms=0.4) as home:
+    with in_the_clear(tmp_path, most_equations=0.4) as home:
         with pytest.raises(InvalidMessage, match="stops here"):
             home.active.train(home.settings.plan(), _Stopping())
         assert spent(home) == 3

@@ -1,4 +1,6 @@
-"""Further sessions in the clear: the same again for the same seed, other forms for each, and what bounds their cost."""
+"""Further sessions in the clear: the same for the same seed, other equations for each, and what bounds their cost."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from plumbline.audit.plan import expected_agreement, labels_of, session_limit
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
+from services.common.run_files import parsed
+from services.common.session_limit import AskedParty
 from vfl.arrays import FloatArray
 
 REQUEST = AuditRequest.of(data="breast_cancer", attacks=("half_star",), cipher="plain")
@@ -21,17 +25,17 @@ def sessions() -> ClearSessions:
     return ClearSessions(tables, recipe.parties, expected_agreement(recipe, tables, is_trained=True))
 
 
-def form(sessions: ClearSessions, seed: int) -> FloatArray:
+def equation(sessions: ClearSessions, seed: int) -> FloatArray:
     models = sessions.trained(["passive"], np.random.default_rng(seed))
     column: FloatArray = models["passive"].part.arrays()["weights"][:, 0]
     return column
 
 
-def test_sessions_repeat_by_their_seed_and_each_is_another_form(sessions: ClearSessions) -> None:
-    np.testing.assert_array_equal(form(sessions, 3), form(sessions, 3))
-    forms = np.stack([form(sessions, seed) for seed in range(7)])
+def test_sessions_repeat_by_their_seed_and_each_is_another_equation(sessions: ClearSessions) -> None:
+    np.testing.assert_array_equal(equation(sessions, 3), equation(sessions, 3))
+    equations = np.stack([equation(sessions, seed) for seed in range(7)])
     # Far beyond what rounding of scores hides.
-    assert np.linalg.svd(forms, compute_uv=False)[-1] > 1e-3
+    assert np.linalg.svd(equations, compute_uv=False)[-1] > 1e-3
 
 
 def test_training_records_are_bounded(sessions: ClearSessions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +63,7 @@ def terms(classes: int, *features: int, **plan: object) -> Agreement:
 
 
 @pytest.mark.parametrize(
-    ("classes", "features", "share", "forms", "sessions"),
+    ("classes", "features", "share", "equations", "sessions"),
     [
         (2, 15, 0.5, 7, 7),
         (3, 6, 0.5, 3, 1),
@@ -69,11 +73,16 @@ def terms(classes: int, *features: int, **plan: object) -> Agreement:
         (2, 15, 1, 15, 15),
     ],
 )
-def test_the_limit_in_sessions(classes: int, features: int, share: float, forms: int, sessions: int) -> None:
+def test_the_limit_in_sessions(classes: int, features: int, share: float, equations: int, sessions: int) -> None:
     limit = session_limit(terms(classes, 3, features), share)
-    assert [(one.forms, one.sessions) for one in limit.parties] == [(forms, sessions)]
+    assert [(one.equations, one.sessions) for one in limit.parties] == [(equations, sessions)]
     found = labels_of((), ("nothing", "marginals"), limit)
     assert [options["prior"] for _, options in found.values()] == (["half", "mean"] if sessions > 1 else [])
+
+
+def test_a_limit_that_an_earlier_run_recorded_is_read() -> None:
+    recorded = {"name": "clinic", "features": 15, "forms": 7, "sessions": 7}
+    assert parsed(AskedParty, recorded, Path("sessions.json")) == AskedParty("clinic", 15, 7, 7)
 
 
 def test_an_installed_model_is_the_same_in_every_session() -> None:

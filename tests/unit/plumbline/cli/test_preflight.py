@@ -64,15 +64,17 @@ def test_the_numbers_are_theorys_of_the_table_as_a_party_encodes_it(tmp_path: Pa
 
 def test_the_limit_of_all_sessions_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = table(tmp_path)
-    monkeypatch.setenv("PLUMBLINE_MOST_FORMS", "0.5")
+    monkeypatch.setenv("PLUMBLINE_MOST_EQUATIONS", "0.5")
     found = facts(path, "--classes", "2", "--id", "client")
-    assert (found["share"], found["most_forms"], found["sessions"]) == (0.5, 2, 2)
-    monkeypatch.setenv("PLUMBLINE_MOST_FORMS", "0.9")
+    assert (found["share"], found["most_equations"], found["sessions"]) == (0.5, 2, 2)
+    monkeypatch.setenv("PLUMBLINE_MOST_EQUATIONS", "0.9")
     found = facts(path, "--classes", "3", "--id", "client")
-    assert (found["share"], found["most_forms"], found["sessions"]) == (0.9, 4, 2)
+    assert (found["share"], found["most_equations"], found["sessions"]) == (0.9, 4, 2)
     status, output = run(path, "--classes", "3", "--id", "client")
     assert status == 0
-    assert "With PLUMBLINE_MOST_FORMS=0.9 at most 4 of a record are answered per active party: 2 sessions." in output
+    assert (
+        "With PLUMBLINE_MOST_EQUATIONS=0.9 at most 4 of a record are answered per active party: 2 sessions." in output
+    )
 
 
 def test_who_waits_for_a_batch_is_told_where_batches_are_remembered(

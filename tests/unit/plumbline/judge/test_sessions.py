@@ -64,7 +64,8 @@ def test_lights_are_of_the_limit_and_one_session_stands_beside(tmp_path: Path) -
     assert " One session alone tells 1 of them somewhat better." in answer.sentence
     assert answer.parties[1].words.startswith("After 7 sessions: 1 of its 2 columns")
     assert (
-        "PLUMBLINE_MOST_FORMS=0.5 allows (7 of a record's 14 forms; a session of 2 classes takes 1" in answer.sessions
+        "PLUMBLINE_MOST_EQUATIONS=0.5 allows (7 of a record's 14 equations; a session of 2 classes takes 1"
+        in answer.sessions
     )
     assert answer.sessions.endswith("After one session alone: 1 amber, 1 green.")
 
@@ -86,7 +87,7 @@ def test_what_is_left_without_parameters_is_of_one_session(tmp_path: Path) -> No
 def test_one_session_is_said_where_the_limit_allows_no_more(tmp_path: Path) -> None:
     answer = judged(tmp_path, replace(LIMIT, parties=(AskedParty("passive", 2, 1, 1),)))
     assert answer.sentence.startswith("If fintech joins")
-    assert answer.sessions.startswith("The lights of columns are for one session: PLUMBLINE_MOST_FORMS=")
+    assert answer.sessions.startswith("The lights of columns are for one session: PLUMBLINE_MOST_EQUATIONS=")
 
 
 def test_a_reason_is_told(tmp_path: Path) -> None:

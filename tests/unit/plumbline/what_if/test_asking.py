@@ -57,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> AuditFolder:
         cipher="plain",
         verbosity="quiet",
         runs=folder / "runs",
-        settings={"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_forms": 0.2},
+        settings={"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_equations": 0.2},
     )
     plan, tables = prepare(request, Console(file=io.StringIO()))
     made = new_run(request.output.runs, request.title)
@@ -207,7 +207,7 @@ def test_what_confirms_a_set_is_a_federation_of_its_columns(
 
     monkeypatch.setattr(asking, "measured_federation", simulates)
     # A data set is dealt out whole: parties are given files in its place.
-    settings = {"epochs": 2, "most_forms": 0.05}
+    settings = {"epochs": 2, "most_equations": 0.05}
     request = AuditRequest.of(data="breast_cancer", attacks=("half_star",), cipher="plain", settings=settings)
     recipe = request.recipe(request.tables.party_settings).checked()
     plan = ClearPlan(request, recipe, UP_TO_HEADLINE)

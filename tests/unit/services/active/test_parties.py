@@ -106,7 +106,7 @@ def test_early_stopping_keeps_the_epoch_with_the_best_validation_loss(tmp_path: 
 def test_early_stopping_on_shares_keeps_the_same_epoch_as_fixed_ones(tmp_path: Path, opening: str) -> None:
     """Labels that features say nothing of; the kept epoch's weights are opened, or frozen, and no later ones."""
     labels = np.random.default_rng(4).permutation([0, 1] * 30).tolist()
-    terms: dict[str, Any] = {"protocol": "shared", "opening": opening, "most_forms": 1.0, "private_seed": 3}
+    terms: dict[str, Any] = {"protocol": "shared", "opening": opening, "most_equations": 1.0, "private_seed": 3}
     settings = small_settings(patience=2, epochs=30, learning_rate=2.0, validation_fraction=0.3, **terms)
     with house(tmp_path, settings=settings, active=active_data(labels=labels)) as home:
         watcher = home.train()

@@ -70,7 +70,7 @@ def given_settings(draw: st.DrawFn) -> dict[str, Any]:
         "allow": st.sampled_from([(), ("linear", "hu"), ("network", "linear", "shared", "hu")]),
         "alignments_per_day": st.integers(1, 10**6),
         "least_ids": st.integers(1, 10**6),
-        "most_forms": st.floats(0, 1, exclude_min=True),
+        "most_equations": st.floats(0, 1, exclude_min=True),
         "most_sums": st.floats(0, 1, exclude_min=True),
         "table_megabytes": st.integers(1, 10**6),
         "table_columns": st.integers(1, 10**6),
@@ -107,6 +107,14 @@ def test_a_process_loads_what_its_settings_were(monkeypatch: pytest.MonkeyPatch,
         assert loaded.model_dump() == original.model_dump()
         assert loaded.plan() == original.plan()
         assert loaded.environment() == original.environment()
+
+
+def test_a_former_name_is_read_as_the_present_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}MOST_FORMS", "0.5")
+    assert load_settings().environment() == {f"{PREFIX}MOST_EQUATIONS": "0.5"}
+    monkeypatch.setenv(f"{PREFIX}MOST_EQUATIONS", "0.75")
+    assert load_settings().most_equations == 0.75
+    assert Settings(most_forms=0.1).most_equations == 0.1  # type: ignore[call-arg]
 
 
 def test_what_was_not_given_is_left_out() -> None:

@@ -159,7 +159,7 @@ def test_an_owner_lets_a_retraining_be_opened_and_is_warned(tmp_path: Path, capl
 def _one_column(folder: Path, **own: Any) -> AbstractContextManager[House]:
     """A passive party that lets its records be told has one column, and the label party 588 even labels."""
     rows = range(840)
-    terms: dict[str, Any] = {"protocol": "shared", "epochs": 1, "batch_size": 588, "most_forms": 1.0}
+    terms: dict[str, Any] = {"protocol": "shared", "epochs": 1, "batch_size": 588, "most_equations": 1.0}
     return house(
         folder,
         active=active_data(rows=rows),

@@ -14,7 +14,7 @@ from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import StateInMemory
 from services.coordinator.sessions import Sessions
 from services.exchange.opening_ledger import LEDGER, OpeningLedger, begin_ledger, opened_in
-from services.party.form_count import FORMS, FormCount, spent_in
+from services.party.equation_count import EQUATIONS, EquationCount, spent_in
 from services.party.lasting_batches import begin_batches
 from tests.harness.parties import house, small_settings
 from tests.harness.restarts import Town, town
@@ -29,7 +29,7 @@ def older(file: str, name: str = "passive") -> str:
 
 
 def most_counted(home: Town) -> int:
-    return max((one.most for one in spent_in(home.states["passive"].read(FORMS) or b"")), default=0)
+    return max((one.most for one in spent_in(home.states["passive"].read(EQUATIONS) or b"")), default=0)
 
 
 def of_batches(home: Town) -> set[str]:
@@ -71,7 +71,7 @@ def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_ba
         newest = home.copied("passive", tmp_path / "newest")
         home.put_back("passive", copy)
         joined.clear()
-        with pytest.raises(OutOfOrder, match=older(FORMS)) as refused:
+        with pytest.raises(OutOfOrder, match=older(EQUATIONS)) as refused:
             home.train()
         assert str(refused.value).endswith(
             "Put the newest copy of its state folder back (PLUMBLINE_STATE_DIR). Where that is lost, its owner may "
@@ -79,11 +79,11 @@ def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_ba
         )
         # A start later too; nothing was counted, and it joined nothing.
         home.restart("passive", "active")
-        with pytest.raises(OutOfOrder, match=older(FORMS)):
+        with pytest.raises(OutOfOrder, match=older(EQUATIONS)):
             home.train()
         assert "passive" not in joined
         assert most_counted(home) == counted
-        assert home.states["passive"].read(FORMS) == (copy / FORMS).read_bytes()
+        assert home.states["passive"].read(EQUATIONS) == (copy / EQUATIONS).read_bytes()
         home.put_back("passive", newest)
         assert home.passive().holds_model(session_id)
         np.testing.assert_array_equal(home.scores(), scores)
@@ -93,7 +93,7 @@ def test_a_copy_from_before_a_session_answers_nothing_until_the_newest_is_put_ba
 
 def test_an_older_count_alone_stops_the_served_model_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with town(tmp_path, **ONCE) as home:
-        older_count = home.states["passive"].path / FORMS
+        older_count = home.states["passive"].path / EQUATIONS
         content = older_count.read_bytes()
         home.train()
         newest = older_count.read_bytes()
@@ -102,7 +102,7 @@ def test_an_older_count_alone_stops_the_served_model_as_well(tmp_path: Path, mon
         home.start("passive")
         shares: list[object] = []
         monkeypatch.setattr(Sessions, "submit", lambda *arguments: shares.append(arguments))
-        with pytest.raises(OutOfOrder, match=older(FORMS)):
+        with pytest.raises(OutOfOrder, match=older(EQUATIONS)):
             home.scores()
         assert shares == []
         assert older_count.read_bytes() == content
@@ -173,7 +173,7 @@ def test_a_deleted_count_begins_anew_as_its_owner_chose(tmp_path: Path) -> None:
     with town(tmp_path, **ONCE) as home:
         home.train()
         home.kill("passive")
-        (tmp_path / "state" / "passive" / FORMS).unlink()
+        (tmp_path / "state" / "passive" / EQUATIONS).unlink()
         home.start("passive")
         home.train()
         assert most_counted(home) == 1
@@ -229,7 +229,7 @@ def test_what_was_counted_and_not_noted_is_noted_before_it_is_told_after_all(tmp
         served = home.passive()._models.served
         assert served is not None
         data, coordinator = home.data["passive"], FailsOnce()
-        forms = FormCount("passive", data, StateInMemory(), 1.0, note=lambda _, mark: coordinator.note(mark))
+        forms = EquationCount("passive", data, StateInMemory(), 1.0, note=lambda _, mark: coordinator.note(mark))
         aligned = data.aligned(served.order, served.model.agreement.plan)
         with pytest.raises(PeerVanished):
             forms.count(served.model, aligned, np.arange(3))
@@ -257,7 +257,7 @@ def test_a_coordinator_that_has_lost_its_folder_takes_what_it_is_told(tmp_path: 
         assert most_counted(home) == 1
         # From here on it knows again.
         home.put_back("passive", copy)
-        with pytest.raises(OutOfOrder, match=older(FORMS)):
+        with pytest.raises(OutOfOrder, match=older(EQUATIONS)):
             home.train()
 
 
@@ -270,7 +270,7 @@ def test_a_party_without_a_folder_is_not_noted(tmp_path: Path) -> None:
 def test_the_coordinator_hears_of_writes_in_their_order(tmp_path: Path) -> None:
     """Of two models that are counted at once, the one that is written first must not be noted last, and refused."""
     with town(tmp_path, **ONCE) as home:
-        forms = home.passive()._forms
+        forms = home.passive()._equations
         honest, held = forms._note, []
 
         def note(session_id: str, mark: LedgerMark) -> None:

@@ -18,7 +18,7 @@ from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
 from services.common.state_folder import StateInMemory
 from services.exchange.opening_ledger import LEDGER, opened_in
-from services.party.form_count import FormCount
+from services.party.equation_count import EquationCount
 from services.passive.party import PassiveParty
 from tests.harness.parties import House, data_of, house, small_settings
 from tests.harness.restarts import town
@@ -194,7 +194,7 @@ def test_validated_epochs_and_the_scaled_model_are_the_same_forms(tmp_path: Path
         scaled = Calibration(17).part_of(near)
         most = []
         for trained in (near, None):
-            count = FormCount("passive", passive._context.data, StateInMemory(), 1.0)
+            count = EquationCount("passive", passive._context.data, StateInMemory(), 1.0)
             for part, before in ((near, None), (scaled, trained)):
                 count.count(replace(kept.model, part=part, trained=before), aligned, kept.model.rows.validation)
             (measure,) = [one for one in count.measures() if one.name == "forms_answered"]

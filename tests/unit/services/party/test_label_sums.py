@@ -8,16 +8,16 @@ from typer.testing import CliRunner
 
 from plumbline.cli import app
 from services.common.errors import OutOfOrder
-from services.party.form_count import FORMS, shares_in
+from services.party.equation_count import EQUATIONS, shares_in
 from services.party.share_guard import SingleShares
 from tests.harness.restarts import Town, town
 
 # Encrypted, with answers that are counted. The passive party has three columns; 44 records train.
-COUNTED: dict[str, Any] = {"cipher": "paillier", "key_bits": 1024, "most_forms": 1.0, "validation_fraction": 0.0}
+COUNTED: dict[str, Any] = {"cipher": "paillier", "key_bits": 1024, "most_equations": 1.0, "validation_fraction": 0.0}
 
 
 def told(home: Town) -> SingleShares:
-    content = home.states["active"].read(FORMS)
+    content = home.states["active"].read(EQUATIONS)
     assert content is not None
     return shares_in(content)["passive"]
 
@@ -96,8 +96,8 @@ def test_an_older_copy_of_the_count_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_is_counted_where_weights_are_shared_or_nothing_is_encrypted(tmp_path: Path) -> None:
-    with town(tmp_path, epochs=1, most_forms=1.0) as home:
+    with town(tmp_path, epochs=1, most_equations=1.0) as home:
         home.train()
-        content = home.states["active"].read(FORMS)
+        content = home.states["active"].read(EQUATIONS)
         assert content is not None
         assert shares_in(content) == {}

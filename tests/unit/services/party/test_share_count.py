@@ -12,18 +12,18 @@ from typer.testing import CliRunner
 
 from plumbline.cli import app
 from services.common.errors import OutOfOrder
-from services.party.form_count import FORMS, shares_in, spent_in
+from services.party.equation_count import EQUATIONS, shares_in, spent_in
 from services.party.share_count import ToldShares
 from services.party.share_guard import SingleShares
 from tests.harness.restarts import Town, town
 
 KEYS: NDArray[np.uint64] = np.arange(5, 25, dtype=np.uint64) ** 3
 # Of three columns. Encrypted, with answers that are counted.
-COUNTED: dict[str, Any] = {"cipher": "paillier", "key_bits": 1024, "most_forms": 1.0, "validation_fraction": 0.0}
+COUNTED: dict[str, Any] = {"cipher": "paillier", "key_bits": 1024, "most_equations": 1.0, "validation_fraction": 0.0}
 
 
 def told(home: Town) -> dict[str, SingleShares]:
-    content = home.states["passive"].read(FORMS)
+    content = home.states["passive"].read(EQUATIONS)
     return {} if content is None else shares_in(content)
 
 
@@ -49,10 +49,10 @@ def test_sessions_are_counted_over_restarts_and_beside_the_forms_of_scores(tmp_p
         home.restart(*home.names)
         home.train()
         assert told(home)["active"] == first + first
-        content = home.states["passive"].read(FORMS)
+        content = home.states["passive"].read(EQUATIONS)
         assert content is not None
         assert spent_in(content)[0].most == 2
-        (measure,) = (one for one in home.passive()._forms.measures() if one.name == "training_forms")
+        (measure,) = (one for one in home.passive()._equations.measures() if one.name == "training_forms")
         assert measure.values == {("active",): 4}
     shown = CliRunner().invoke(app, ["state", "show", "--dir", str(tmp_path / "state" / "passive")]).output
     assert "training may have told active 4 sums of a record's columns" in " ".join(shown.split())
@@ -69,6 +69,6 @@ def test_a_guard_that_refuses_ends_what_would_tell_a_whole_record(tmp_path: Path
 
 
 def test_nothing_is_counted_where_nothing_is_answered(tmp_path: Path) -> None:
-    with town(tmp_path, most_forms=1.0) as home:
+    with town(tmp_path, most_equations=1.0) as home:
         home.train()
         assert told(home) == {}

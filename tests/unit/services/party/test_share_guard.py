@@ -1,4 +1,4 @@
-"""What a training's answers may tell of single records: forms a record and records in all, over sessions."""
+"""What a training's answers may tell of single records: equations a record and records in all, over sessions."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def warned(
     return guard_shares(agreement, channels_of(agreement, "passive"), records(columns, rank), told, mode, noisy=noisy)
 
 
-def test_every_record_tells_one_form_an_epoch_and_answers_have_room_for_so_many_records() -> None:
+def test_every_record_tells_one_equation_an_epoch_and_answers_have_room_for_so_many_records() -> None:
     """31 sums in each of 7 steps of 16 epochs; cut, each has room for a share and a part of another."""
     agreement = trained_on(agreed(replace(UNPACKED, epochs=16), features=(31, 12), truncating=("passive",)), 400)
     (channel,) = channels_of(agreement, "passive")

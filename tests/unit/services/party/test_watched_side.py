@@ -70,7 +70,10 @@ ELSEWHERE = {
     "PairwiseSums.check_parties": ("fail", "failed with RuntimeError"),
     "PairwiseSums.warnings": ("lambda *_: [5]", "gives a list that no warnings may be"),
     "PairwiseSums.guard": ("lambda *_: 'secret'", "gives a str that no guard may be"),
-    "PairwiseSums.forms": ("lambda *_: Forms('secret')", "gives a Forms that no forms may be"),
+    "PairwiseSums.told_equations": (
+        "lambda *_: ToldEquations('secret')",
+        "gives a ToldEquations that no told_equations may be",
+    ),
     "PairwiseSums.served": ("lambda *_: 'secret'", "gives a str as what is served, which lacks"),
     "PairwiseSums.told_rows": ("fail", "failed with RuntimeError"),
     "PairwiseSums.side": ("lambda *_: 5", "failed with AttributeError"),

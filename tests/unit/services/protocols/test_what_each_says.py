@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.exposure import Forms
+from services.common.exposure import ToldEquations
 from services.party.party_model import rows_of_plan
 from tests.harness.agreements import agreed
 
@@ -52,18 +52,18 @@ def test_facts_that_others_decide_by(name: str, facts: tuple[object, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "forms", "serving", "trials"),
+    ("name", "equations", "serving", "trials"),
     [
-        ("hu", Forms(1), "opened", ""),
-        ("cut layer", Forms(16, 16), "opened", "paillier"),
-        ("shared", Forms(1), "shared", "paillier"),
-        ("first layer", Forms(16, 16), "shared", "paillier"),
+        ("hu", ToldEquations(1), "opened", ""),
+        ("cut layer", ToldEquations(16, 16), "opened", "paillier"),
+        ("shared", ToldEquations(1), "shared", "paillier"),
+        ("first layer", ToldEquations(16, 16), "shared", "paillier"),
     ],
 )
-def test_what_becomes_of_records_and_weights(name: str, forms: Forms, serving: str, trials: str) -> None:
+def test_what_becomes_of_records_and_weights(name: str, equations: ToldEquations, serving: str, trials: str) -> None:
     agreement = session(name)
     one = agreement.plan.training
-    assert one.forms(agreement.plan, 2) == forms
+    assert one.told_equations(agreement.plan, 2) == equations
     assert (agreement.serving.name, agreement.serving.tells_owners) == (serving, serving == "opened")
     assert one.cipher_of_trials(agreement.plan) == trials
     rows = [len(batch) for batch in one.batches(agreement)]

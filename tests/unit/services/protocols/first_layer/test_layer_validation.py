@@ -91,8 +91,8 @@ def test_sums_of_validation_records_are_counted_like_those_of_training_records(
     passive = [party_data(rows=range(60), columns=20)]
     with house(tmp_path, active=active_data(), passive=passive, settings=settings) as one:
         one.train()
-        forms = one.passive["passive"]._forms
-        ranks = forms._accounts["active"].forms.ranks(forms._keys(np.arange(60)))
+        counted = one.passive["passive"]._equations
+        ranks = counted._accounts["active"].equations.ranks(counted._keys(np.arange(60)))
     # Two units: of three epochs and the model that is served, which is all that test records are asked about.
     expected = Counter({8: 42}) + Counter({of_validation: 12}) + Counter({2: 6})
     assert Counter(ranks.tolist()) == expected

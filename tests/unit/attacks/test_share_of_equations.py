@@ -1,6 +1,6 @@
-"""What sessions tell together, by how many linear forms they were of how many columns: what a limit of forms binds.
+"""What sessions tell together, by how many linear forms they were of how many columns: what a limit of equations binds.
 
-``pytest --log-cli-level=INFO -m hostile_long tests/unit/attacks/test_share_of_forms.py`` prints the whole table.
+``pytest --log-cli-level=INFO -m hostile_long tests/unit/attacks/test_share_of_equations.py`` prints the whole table.
 """
 
 import logging
@@ -118,21 +118,25 @@ def part_told(views: list[attacks.PredictionView], truth: FloatArray, defences: 
 
 
 def curve(name: str, plan: Plan, defences: str, shares: tuple[float, ...]) -> list[tuple[int, int, list[float]]]:
-    """How many forms of how many columns, and the part told at levels covariance and records."""
+    """How many equations of how many columns, and the part told at levels covariance and records."""
     data = table(name)
-    d, forms = data.passive.shape[1], len(np.unique(data.labels)) - 1
-    counts = sorted({max(1, -(-round(share * d) // forms)) for share in shares})
+    d, equations = data.passive.shape[1], len(np.unique(data.labels)) - 1
+    counts = sorted({max(1, -(-round(share * d) // equations)) for share in shares})
     views = sessions(data, plan, counts[-1])
     truth = data.passive[data.groups[1]]
     return [
-        (count * forms, d, [part_told(views[:count], truth, defences, prior) for prior in ("covariance", "imputation")])
+        (
+            count * equations,
+            d,
+            [part_told(views[:count], truth, defences, prior) for prior in ("covariance", "imputation")],
+        )
         for count in counts
     ]
 
 
-def test_what_exact_scores_tell_grows_with_the_forms_and_is_everything_at_d() -> None:
+def test_what_exact_scores_tell_grows_with_the_equations_and_is_everything_at_d() -> None:
     found = curve("wine", HOSTILE, "exact", (0.0, 0.6, 1.0))
-    assert [forms for forms, _, _ in found] == [2, 4, 6]
+    assert [equations for equations, _, _ in found] == [2, 4, 6]
     for level in range(2):
         parts = [part[level] for _, _, part in found]
         assert parts == sorted(parts)
@@ -141,11 +145,11 @@ def test_what_exact_scores_tell_grows_with_the_forms_and_is_everything_at_d() ->
 
 
 def test_weights_that_hardly_move_tell_all_the_same() -> None:
-    """A count of forms has to tell apart what float64 does: at a millionth of the largest it would see two forms."""
+    """A count of equations has to tell apart what float64 does: at a millionth of the largest it would see two."""
     data = table("wine")
     views = sessions(data, Plan(epochs=1, learning_rate=1e-6, active_scale=5.0), 3)
-    forms = np.vstack([np.diff(np.asarray(view.weights_passive), axis=0) for view in views])
-    values = np.linalg.svd(forms, compute_uv=False)
+    equations = np.vstack([np.diff(np.asarray(view.weights_passive), axis=0) for view in views])
+    values = np.linalg.svd(equations, compute_uv=False)
     assert (values > 1e-5 * values[0]).sum() == 2
     for prior in ("half", "covariance", "imputation"):
         assert part_told(views, data.passive[data.groups[1]], "exact", prior) > 0.999999
@@ -158,6 +162,8 @@ def test_weights_that_hardly_move_tell_all_the_same() -> None:
 def test_no_defence_of_scores_leaves_more_than_exact_ones_tell(name: str, plan: Plan, defences: str) -> None:
     shares = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0) if defences == "exact" else (0.0, 0.4, 1.0)
     exact, behind = curve(name, plan, "exact", shares), curve(name, plan, defences, shares)
-    for (forms, d, most), (_, _, part) in zip(exact, behind, strict=True):
-        _log.info("%s, %s: %d of %d forms tell %.2f (covariance), %.2f (records)", name, defences, forms, d, *part)
+    for (equations, d, most), (_, _, part) in zip(exact, behind, strict=True):
+        _log.info(
+            "%s, %s: %d of %d equations tell %.2f (covariance), %.2f (records)", name, defences, equations, d, *part
+        )
         assert all(one <= bound + 0.05 for one, bound in zip(part, most, strict=True))

@@ -1,10 +1,10 @@
 """What a party's answers told its peers of each record, in all its sessions. Knows no network.
 
-A passive party counts the independent forms that active parties were answered with; the label party the sums of labels
-that its peers were.
+A passive party counts the independent equations that active parties were answered with; the label party the sums of
+labels that its peers were.
 
     a session is joined      room_for   refused where it would pass the owner's limit; a first one is let be
-    it is agreed to          count_shares, beside the forms of scores: what training may tell of single records; at the
+    it is agreed to          count_shares, beside those of scores: what training may tell of single records; at the
                              label party count_sums, which refuses as room_for does
     an epoch is validated    count      of the validation records, before the first of them is answered
     training ends            count      of all aligned records: any of them may be asked about from now on
@@ -18,7 +18,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -38,19 +38,19 @@ from services.party.table_hash import hash_of_features, keys_of_records
 from services.watching.measures import Measure
 from vfl.arrays import BROKEN_ARRAYS, FloatArray, IntArray, pack_arrays, unpack_arrays
 from vfl.data.faults import counted
-from vfl.learning.forms import AnsweredForms, Basis, forms_of_weights, most_forms
+from vfl.learning.independent_equations import AnsweredEquations, Basis, equations_of_weights, most_equations
 
 _log = logging.getLogger(__name__)
 
-FORMS = "forms.npz"
+EQUATIONS = "forms.npz"
 # What an owner may do where the newest copy of it is lost.
-REMEDY = f"delete {FORMS}, which forgets what every peer was answered"
+REMEDY = f"delete {EQUATIONS}, which forgets what every peer was answered"
 _VERSION = 2
-# How version 1 named each form of which nothing is known, as a coordinate of its own.
+# How version 1 named each equation of which nothing is known, as a coordinate of its own.
 _OPAQUE_OF_1 = re.compile(r"(network [0-9a-f]{64}|forwarded \S+) \d+")
 
-# Gives the count after some records, at most so many forms of each, were answered with more.
-Answers = Callable[[AnsweredForms, NDArray[np.uint64], int], AnsweredForms]
+# Gives the count after some records, at most so many equations of each, were answered with more.
+Answers = Callable[[AnsweredEquations, NDArray[np.uint64], int], AnsweredEquations]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Spent:
     Attributes:
         active: its name.
         records: how many records it was answered about.
-        most: forms of the record that it was answered most about.
+        most: equations of the record that it was answered most about.
         row: that record's row in the table of then, from 0: ids stay in the table.
         features: this party's features then.
     """
@@ -76,12 +76,12 @@ class Spent:
 class _Account:
     """The count of one active party."""
 
-    forms: AnsweredForms
+    equations: AnsweredEquations
     spent: Spent
 
 
-class FormCount:
-    """Counts the forms of a party's records by active party; safe to call from any thread.
+class EquationCount:
+    """Counts the equations of a party's records by active party; safe to call from any thread.
 
     The count is by the record's id and by the column's name, range and rounding. Who appends rows to the table forgets
     nothing.
@@ -103,8 +103,8 @@ class FormCount:
             name: the party's.
             data: its table.
             state: where the count is kept.
-            share: of the party's features, so many forms of a record may be answered; 1 for all of them. At the label
-                party so many sums of labels to a record.
+            share: of the party's features, so many equations of a record may be answered; 1 for all of them. At the
+                label party so many sums of labels to a record.
             refuses_first: whether a first session is refused that passes the limit by itself.
             note: notes in a session how far the count is; raises where that is of an older copy.
 
@@ -120,7 +120,7 @@ class FormCount:
         self._note = note
         # Held while the coordinator is told: it hears of writes in their order.
         self._lock = threading.Lock()
-        content = state.read(FORMS)
+        content = state.read(EQUATIONS)
         self._accounts, self._shares, self._mark = (
             ({}, {}, LedgerMark.drawn()) if content is None else _unpacked(content)
         )
@@ -133,7 +133,7 @@ class FormCount:
             )
 
     def room_for(self, terms: ProposedTerms, rows: IntArray) -> int:
-        """Tell what a session adds to the forms of its records, and let it be where that is too much.
+        """Tell what a session adds to the equations of its records, and let it be where that is too much.
 
         Args:
             terms: what the session was opened with.
@@ -149,15 +149,15 @@ class FormCount:
             PeerVanished: where the coordinator can't be asked about that.
         """
         features = len(self._data.grids)
-        added = _forms_of_session(terms.plan, terms.classes, features)
-        most = most_forms(self._share, features)
+        added = _equations_of_session(terms.plan, terms.classes, features)
+        most = most_equations(self._share, features)
         with self._lock:
             self._note(terms.session_id, self._mark)
             account = self._accounts.get(terms.active)
-            before = 0 if account is None else int(account.forms.ranks(self._keys(rows)).max(initial=0))
+            before = 0 if account is None else int(account.equations.ranks(self._keys(rows)).max(initial=0))
         after = min(before + added, features)
         limit = (
-            f"{most} of {features}, which is as many as {self._name}'s owner allows (PLUMBLINE_MOST_FORMS="
+            f"{most} of {features}, which is as many as {self._name}'s owner allows (PLUMBLINE_MOST_EQUATIONS="
             f"{self._share:g})"
         )
         sentence = (
@@ -173,13 +173,13 @@ class FormCount:
             _log.warning("%s That is more than %s; a first session is answered all the same.", sentence, limit)
         else:
             _log.info("%s The limit is %s.", sentence, limit)
-        if terms.plan.training.forms(terms.plan, terms.classes).of_epoch:
+        if terms.plan.training.told_equations(terms.plan, terms.classes).of_epoch:
             # A training record is answered about in every epoch, and a validation record tells no more.
             return 0
         return 0 if self._share >= 1 else max(1, (most - before) // added // 2)
 
     def count(self, model: PartyModel, aligned: AlignedFeatures, places: IntArray) -> None:
-        """Count a model's forms of some aligned records, on disk when this returns.
+        """Count a model's equations of some aligned records, on disk when this returns.
 
         Args:
             model: which is about to answer.
@@ -187,13 +187,13 @@ class FormCount:
             places: which of them, as rows of the common order.
 
         Raises:
-            Diverged: for weights beyond numbers, whose forms can't be told.
+            Diverged: for weights beyond numbers, whose equations can't be told.
             OutOfOrder: where a record would pass the limit, which a session's first look at it can't have seen: what
                 another one was answered with may be counted after it; and for an older copy of the count.
             PeerVanished: where the coordinator can't be told how far the count is. It must not be answered then.
             StateNotKept: where it can't be written. Nothing has been counted then.
         """
-        self._count(model.agreement, aligned.rows[places], self._forms_of(model, aligned))
+        self._count(model.agreement, aligned.rows[places], self._equations_of(model, aligned))
 
     def count_forwarded(self, agreement: Agreement, aligned: AlignedFeatures, again: int = 0) -> None:
         """Count what a training is about to tell of its records, where its learner forwards; raises as ``count``.
@@ -203,42 +203,42 @@ class FormCount:
         of them may have chosen another one.
         """
         plan = agreement.plan
-        forms, rows = plan.training.forms(plan, agreement.classes), rows_of_plan(plan, len(aligned.rows))
+        equations, rows = plan.training.told_equations(plan, agreement.classes), rows_of_plan(plan, len(aligned.rows))
         forwarded_rows = aligned.rows[plan.training.told_rows(agreement, rows)]
         if not len(forwarded_rows):
             return
-        count = forms.of_epoch * (plan.epochs + again)
+        count = equations.of_epoch * (plan.epochs + again)
         # Those of the kept model are still to come.
-        to_come = forms.of_model if again else 0
+        to_come = equations.of_model if again else 0
         self._count(agreement, forwarded_rows, _opaque(f"forwarded {agreement.session_id}", count), to_come)
 
-    def _forms_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
-        """Find the forms that a model tells of a record; raises Diverged where they are no numbers."""
+    def _equations_of(self, model: PartyModel, aligned: AlignedFeatures) -> Answers:
+        """Find the equations that a model tells of a record; raises Diverged where they are no numbers."""
         rows = model.counted_part.class_rows
         if rows is None:
-            # No form of the features: each class's logit but one counts as a form of its own.
+            # No equation of the features: each class's logit but one counts as an equation of its own.
             arrays = [one for one in model.part.arrays().values() if one.dtype.kind in "fu"]
             # A network is told by its weights, as it was counted before.
             values = [one.ravel() for one in arrays if one.ndim > 1] or [one.ravel() for one in arrays]
             name, agreement = f"network {hash_of_features(np.concatenate(values))}", model.agreement
-            return _opaque(name, agreement.plan.training.forms(agreement.plan, agreement.classes).of_model)
-        forms = forms_of_weights(rows.T)
-        if not np.isfinite(forms).all():
+            return _opaque(name, agreement.plan.training.told_equations(agreement.plan, agreement.classes).of_model)
+        equations = equations_of_weights(rows.T)
+        if not np.isfinite(equations).all():
             raise Diverged(f"{self._name}'s weights have grown beyond numbers: choose a smaller learning_rate or l2.")
         coordinates = _coordinates(aligned, model.agreement.plan.feature_fraction_bits)
-        return lambda before, records, most: before.answered(records, coordinates, forms, most)
+        return lambda before, records, most: before.answered(records, coordinates, equations, most)
 
     def _count(self, agreement: Agreement, rows: IntArray, answers: Answers, to_come: int = 0) -> None:
         active = agreement.active.name
         # A first session may pass the owner's limit by itself, and by no more than what it tells.
         features = len(self._data.grids)
-        session_forms = _forms_of_session(agreement.plan, agreement.classes, features)
-        allowed = max(most_forms(self._share, features), session_forms)
+        session_equations = _equations_of_session(agreement.plan, agreement.classes, features)
+        allowed = max(most_equations(self._share, features), session_equations)
         with self._lock:
             # What was written and not told, too: its answer may have been asked for again.
             self._note(agreement.session_id, self._mark)
             account = self._accounts.get(active)
-            before = AnsweredForms.none() if account is None else account.forms
+            before = AnsweredEquations.none() if account is None else account.equations
             keys = self._keys(rows)
             after = answers(before, keys, features)
             if after is before:
@@ -248,7 +248,7 @@ class FormCount:
             if self._share < 1 and min(most + to_come, features) > allowed:
                 raise OutOfOrder(
                     f"This answer would be sum {most} of the columns of a record, and {self._name}'s owner allows "
-                    f"{allowed} (PLUMBLINE_MOST_FORMS={self._share:g})."
+                    f"{allowed} (PLUMBLINE_MOST_EQUATIONS={self._share:g})."
                 )
             row = int(rows[ranks == most].min())
             spent = Spent(active, len(after.records), most, row, len(self._data.grids))
@@ -259,7 +259,7 @@ class FormCount:
 
     def _write(self, accounts: dict[str, _Account], shares: dict[str, ToldShares]) -> None:
         mark = self._mark.next()
-        self._state.write(FORMS, _packed(accounts, shares, mark))
+        self._state.write(EQUATIONS, _packed(accounts, shares, mark))
         self._accounts, self._shares, self._mark = accounts, shares, mark
 
     def shares_of(self, rows: IntArray) -> dict[str, SingleShares]:
@@ -350,7 +350,7 @@ class FormCount:
         features = len(self._data.grids)
         yield Measure.by("peer", "forms_answered", "Independent sums of one record's columns, the most.", most)
         yield Measure.by("peer", "training_forms", "Sums of one record's columns that training may tell.", shares)
-        yield Measure("forms_allowed", "As many as the owner allows.", {(): most_forms(self._share, features)})
+        yield Measure("forms_allowed", "As many as the owner allows.", {(): most_equations(self._share, features)})
         yield Measure("forms_of_a_record", "As many tell a whole record.", {(): features})
 
     def _keys(self, rows: IntArray) -> NDArray[np.uint64]:
@@ -374,13 +374,13 @@ def shares_in(content: bytes) -> dict[str, SingleShares]:
 
 
 def _opaque(name: str, count: int) -> Answers:
-    """Forms of which nothing is known but that they are independent."""
+    """Equations of which nothing is known but that they are independent."""
     return lambda before, records, most: before.answered_opaque(records, name, count, most)
 
 
-def _forms_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
-    """Count the forms of a record that a session tells: one model's, and those of every epoch that forwards some."""
-    return min(plan.training.forms(plan, classes).of_session(plan.epochs or TrainingPlan.epochs), features)
+def _equations_of_session(plan: TrainingPlan, classes: int, features: int) -> int:
+    """Count the equations of a record that a session tells: a model's, and those of every epoch that forwards some."""
+    return min(plan.training.told_equations(plan, classes).of_session(plan.epochs or TrainingPlan.epochs), features)
 
 
 def _coordinates(aligned: AlignedFeatures, fraction_bits: int) -> tuple[str, ...]:
@@ -404,8 +404,8 @@ def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], 
         "accounts": [
             {
                 **vars(account.spent),
-                "coordinates": account.forms.coordinates,
-                "bases": [asdict(basis) for basis in account.forms.bases],
+                "coordinates": account.equations.coordinates,
+                "bases": [{"forms": basis.equations, "opaque": basis.opaque} for basis in account.equations.bases],
             }
             for account in accounts.values()
         ],
@@ -416,11 +416,11 @@ def _packed(accounts: Mapping[str, _Account], shares: Mapping[str, ToldShares], 
     }
     arrays: dict[str, NDArray[Any]] = {}
     for number, account in enumerate(accounts.values()):
-        forms = account.forms
+        equations = account.equations
         arrays |= {
-            f"{number}_forms": forms.forms,
-            f"{number}_records": forms.records,
-            f"{number}_of_record": forms.of_record.astype(np.uint32),
+            f"{number}_forms": equations.equations,
+            f"{number}_records": equations.records,
+            f"{number}_of_record": equations.of_record.astype(np.uint32),
         }
     for number, peer_shares in enumerate(shares.values()):
         arrays |= {f"shares_{number}_records": peer_shares.records, f"shares_{number}_of_record": peer_shares.shares}
@@ -432,11 +432,11 @@ def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares
         header, archive = unpack_arrays(content)
         if header["version"] not in (1, _VERSION):
             raise ValueError(f"version {header['version']}")
-        read_forms = _unpacked_forms if header["version"] == _VERSION else _unpacked_forms_of_1
+        read_equations = _unpacked_equations if header["version"] == _VERSION else _unpacked_equations_of_1
         accounts = {
             str(one["active"]): _Account(
-                AnsweredForms(
-                    *read_forms(one, archive[f"{number}_forms"]),
+                AnsweredEquations(
+                    *read_equations(one, archive[f"{number}_forms"]),
                     archive[f"{number}_records"],
                     archive[f"{number}_of_record"].astype(np.int64),
                 ),
@@ -458,32 +458,32 @@ def _unpacked(content: bytes) -> tuple[dict[str, _Account], dict[str, ToldShares
     except BROKEN_ARRAYS as error:
         # Not an empty count: who can break the file could ask without end.
         raise StateError(
-            f"{FORMS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what every "
-            "peer was answered."
+            f"{EQUATIONS} of this party's state is broken: put the folder back from a copy. Deleting it forgets what "
+            "every peer was answered."
         ) from error
 
 
-def _unpacked_forms(
-    account: Mapping[str, Any], forms: FloatArray
+def _unpacked_equations(
+    account: Mapping[str, Any], equations: FloatArray
 ) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
     bases = (
         Basis(tuple(basis["forms"]), tuple((name, count) for name, count in basis["opaque"]))
         for basis in account["bases"]
     )
-    return tuple(account["coordinates"]), forms, tuple(bases)
+    return tuple(account["coordinates"]), equations, tuple(bases)
 
 
-def _unpacked_forms_of_1(
-    account: Mapping[str, Any], forms: FloatArray
+def _unpacked_equations_of_1(
+    account: Mapping[str, Any], equations: FloatArray
 ) -> tuple[tuple[str, ...], FloatArray, tuple[Basis, ...]]:
-    """Read what version 1 kept, where each form of which nothing is known had a coordinate of its own."""
+    """Read what version 1 kept, where each equation of which nothing is known had a coordinate of its own."""
     names: list[str] = account["coordinates"]
     opaque = {at: match[1] for at, name in enumerate(names) if (match := _OPAQUE_OF_1.fullmatch(name))}
-    told_by = {row: opaque.get(int(np.abs(form).argmax())) for row, form in enumerate(forms)}
+    told_by = {row: opaque.get(int(np.abs(equation).argmax())) for row, equation in enumerate(equations)}
     linear = {row: number for number, row in enumerate(row for row, name in told_by.items() if name is None)}
     bases = []
     for basis in account["bases"]:
         counts = Counter(name for row in basis if (name := told_by[row]) is not None)
         bases.append(Basis(tuple(linear[row] for row in basis if row in linear), tuple(sorted(counts.items()))))
     linear_places = [at for at in range(len(names)) if at not in opaque]
-    return tuple(names[at] for at in linear_places), forms[np.ix_(list(linear), linear_places)], tuple(bases)
+    return tuple(names[at] for at in linear_places), equations[np.ix_(list(linear), linear_places)], tuple(bases)

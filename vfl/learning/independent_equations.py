@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from vfl.arrays import FloatArray, IntArray
 
-# What rounding leaves of a form that others make up. Scores are exact to as much: a smaller difference tells nothing.
+# What rounding leaves of an equation that others make up. Scores are exact to as much: less tells nothing.
 _ROUNDING = 1e-13
 
 
-def most_forms(share: float, features: int) -> int:
-    """Count the independent forms of a record that may be answered: this share of a party's features, at least one."""
+def most_equations(share: float, features: int) -> int:
+    """Count the equations of a record that may be answered: this share of a party's features, at least one."""
     return max(1, math.floor(share * features))
 
 
-def forms_per_model(classes: int) -> int:
-    """Count the forms of a record that a model's scores tell: a constant added to all classes' logits shows in none."""
+def equations_per_model(classes: int) -> int:
+    """Count the equations that a model's scores tell of a record: a constant added to all logits shows in none."""
     return classes - 1
 
 
-def forms_of_weights(weights: FloatArray) -> FloatArray:
+def equations_of_weights(weights: FloatArray) -> FloatArray:
     """Give what scores tell of a record's (d,) features by weights (d, columns): differences of classes, (k - 1, d)."""
     rows: FloatArray = weights.T
     if len(rows) == 1:
@@ -43,20 +43,20 @@ class Basis:
     """What some records were answered with, without what follows from the rest.
 
     Attributes:
-        forms: linearly independent forms, by their numbers.
-        opaque: names of what nothing is known of but how many independent forms it tells, with that number; rising.
+        equations: linearly independent equations, by their numbers.
+        opaque: names of what nothing is known of but how many independent equations it tells, with that number; rising.
     """
 
-    forms: tuple[int, ...] = ()
+    equations: tuple[int, ...] = ()
     opaque: tuple[tuple[str, int], ...] = ()
 
     @property
     def rank(self) -> int:
-        """Independent forms in all."""
-        return len(self.forms) + sum(count for _, count in self.opaque)
+        """Independent equations in all."""
+        return len(self.equations) + sum(count for _, count in self.opaque)
 
     def with_opaque(self, name: str, count: int, most: int) -> "Basis":
-        """Count as many forms of this name, where there were fewer, up to ``most`` in all."""
+        """Count as many equations of this name, where there were fewer, up to ``most`` in all."""
         counts = dict(self.opaque)
         before = counts.get(name, 0)
         counts[name] = before + max(0, min(count - before, most - self.rank))
@@ -64,30 +64,30 @@ class Basis:
 
 
 @dataclass(frozen=True, eq=False)
-class AnsweredForms:
-    """Which forms of which records were answered; it never changes: counting gives another one.
+class AnsweredEquations:
+    """Which equations of which records were answered; it never changes: counting gives another one.
 
     Attributes:
-        coordinates: names of what forms are of: D features, each in its own unit.
-        forms: (m, D) coefficients.
+        coordinates: names of what equations are of: D features, each in its own unit.
+        equations: (m, D) coefficients.
         bases: each a basis that records have.
         records: (n,) keys of records, rising.
         of_record: (n,) the number of each one's basis.
     """
 
     coordinates: tuple[str, ...]
-    forms: FloatArray
+    equations: FloatArray
     bases: tuple[Basis, ...]
     records: NDArray[np.uint64]
     of_record: IntArray
 
     @classmethod
-    def none(cls) -> "AnsweredForms":
-        """No form of any record."""
+    def none(cls) -> "AnsweredEquations":
+        """No equation of any record."""
         return cls((), np.zeros((0, 0)), (), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
 
     def ranks(self, records: NDArray[np.uint64]) -> IntArray:
-        """Count the independent forms that each of these records was answered with, (len(records),)."""
+        """Count the independent equations that each of these records was answered with, (len(records),)."""
         ranks = np.array([basis.rank for basis in self.bases], dtype=np.int64)
         places, is_answered = self._places(records)
         counts = np.zeros(len(records), dtype=np.int64)
@@ -95,48 +95,48 @@ class AnsweredForms:
         return counts
 
     def answered(
-        self, records: NDArray[np.uint64], coordinates: Sequence[str], forms: FloatArray, most: int
-    ) -> "AnsweredForms":
-        """Count further forms of some records.
+        self, records: NDArray[np.uint64], coordinates: Sequence[str], equations: FloatArray, most: int
+    ) -> "AnsweredEquations":
+        """Count further equations of some records.
 
         Args:
             records: keys, each once.
-            coordinates: names of what the forms are of, (d,).
-            forms: (c, d) coefficients.
-            most: so many forms tell the whole record: none is counted beyond them.
+            coordinates: names of what the equations are of, (d,).
+            equations: (c, d) coefficients.
+            most: so many equations tell the whole record: none is counted beyond them.
 
         Returns:
             This count, where they follow from what these records were answered with before.
         """
         names = (*self.coordinates, *(name for name in coordinates if name not in self.coordinates))
         places = {name: at for at, name in enumerate(names)}
-        added = np.zeros((len(forms), len(names)))
-        added[:, [places[name] for name in coordinates]] = forms
-        before = np.pad(self.forms, ((0, 0), (0, len(names) - self.forms.shape[1])))
+        added = np.zeros((len(equations), len(names)))
+        added[:, [places[name] for name in coordinates]] = equations
+        before = np.pad(self.equations, ((0, 0), (0, len(names) - self.equations.shape[1])))
         every = np.vstack([before, added])
         new = range(len(before), len(every))
 
         def extended(basis: Basis) -> Basis:
-            room = most - (basis.rank - len(basis.forms))
-            return replace(basis, forms=basis.forms + tuple(_independent(every, basis.forms, new, room)))
+            room = most - (basis.rank - len(basis.equations))
+            return replace(basis, equations=basis.equations + tuple(_independent(every, basis.equations, new, room)))
 
-        return replace(self, coordinates=names, forms=every)._extended(records, extended) or self
+        return replace(self, coordinates=names, equations=every)._extended(records, extended) or self
 
-    def answered_opaque(self, records: NDArray[np.uint64], name: str, count: int, most: int) -> "AnsweredForms":
-        """Count forms of some records of which nothing is known but that they are independent, of all others too.
+    def answered_opaque(self, records: NDArray[np.uint64], name: str, count: int, most: int) -> "AnsweredEquations":
+        """Count equations of some records of which nothing is known but that they are independent, of all others too.
 
         Args:
             records: keys, each once.
             name: of what tells them: the same again tells nothing more.
             count: how many it tells.
-            most: so many forms tell the whole record: none is counted beyond them.
+            most: so many equations tell the whole record: none is counted beyond them.
 
         Returns:
             This count, where these records were answered with as many before.
         """
         return self._extended(records, lambda basis: basis.with_opaque(name, count, most)) or self
 
-    def _extended(self, records: NDArray[np.uint64], extend: Callable[[Basis], Basis]) -> "AnsweredForms | None":
+    def _extended(self, records: NDArray[np.uint64], extend: Callable[[Basis], Basis]) -> "AnsweredEquations | None":
         """Give some records other bases; None where each has its own still."""
         # The empty basis is of records that are new here.
         bases = [*self.bases, Basis()]
@@ -153,7 +153,7 @@ class AnsweredForms:
         if extended == kinds.tolist():
             return None
         of_record[touched] = np.array(extended, dtype=np.int64)[kind_of]
-        return AnsweredForms(self.coordinates, self.forms, tuple(bases), keys, of_record)._without_unused()
+        return AnsweredEquations(self.coordinates, self.equations, tuple(bases), keys, of_record)._without_unused()
 
     def _places(self, records: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.bool_]]:
         """Find where records stand among those that were answered, and which do."""
@@ -162,22 +162,26 @@ class AnsweredForms:
         is_answered[is_answered] = self.records[places[is_answered]] == records[is_answered]
         return places, is_answered
 
-    def _without_unused(self) -> "AnsweredForms":
+    def _without_unused(self) -> "AnsweredEquations":
         """Keep the count without what no record's basis has any more."""
         kinds, of_record = np.unique(self.of_record, return_inverse=True)
         bases = [self.bases[kind] for kind in kinds.tolist()]
-        used = sorted({form for basis in bases for form in basis.forms})
-        numbers = {form: number for number, form in enumerate(used)}
-        renumbered = tuple(replace(basis, forms=tuple(numbers[form] for form in basis.forms)) for basis in bases)
-        return AnsweredForms(self.coordinates, self.forms[used], renumbered, self.records, of_record.astype(np.int64))
+        used = sorted({equation for basis in bases for equation in basis.equations})
+        numbers = {equation: number for number, equation in enumerate(used)}
+        renumbered = tuple(
+            replace(basis, equations=tuple(numbers[equation] for equation in basis.equations)) for basis in bases
+        )
+        return AnsweredEquations(
+            self.coordinates, self.equations[used], renumbered, self.records, of_record.astype(np.int64)
+        )
 
 
-def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:
+def _independent(equations: FloatArray, basis: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:
     """Find the candidates that no combination of the basis and the candidates before them gives, up to ``most``."""
     # The same again is told to the last bit; of other combinations rounding leaves room for doubt, which counts.
-    candidates = [one for one in candidates if not (forms[list(basis)] == forms[one]).all(axis=1).any()]
-    rows = forms[[*basis, *candidates]]
-    # Units of features differ by orders of magnitude; neither they nor a form's length matter to a rank.
+    candidates = [one for one in candidates if not (equations[list(basis)] == equations[one]).all(axis=1).any()]
+    rows = equations[[*basis, *candidates]]
+    # Units of features differ by orders of magnitude; neither they nor an equation's length matter to a rank.
     rows = rows / np.maximum(np.abs(rows).max(axis=0, initial=0), np.finfo(np.float64).tiny)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     spanned = np.linalg.qr(rows[: len(basis)].T)[0]
@@ -199,7 +203,7 @@ def _independent(forms: FloatArray, basis: Sequence[int], candidates: Sequence[i
 
 
 def _is_combination(basis: FloatArray, row: FloatArray) -> bool:
-    """Tell whether forms give another one in every coordinate to rounding, however much larger others are.
+    """Tell whether equations give another one in every coordinate to rounding, however much larger others are.
 
     A record's score holds what a small weight tells to its last digit where the feature of a huge one is 0.
     """
