@@ -12,6 +12,7 @@ from attacks.views import PredictionView
 from defences.parameter_rotation import ParameterRotation
 from services.adversary.knowledge import PriorKnowledge
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.exposure import Forms
 from services.common.identity import Identity, Role
 from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
@@ -301,6 +302,13 @@ def test_three_classes_are_refused_in_words(tmp_path: Path) -> None:
 def test_terms_that_fit_no_trees_are_refused_with_what_fits(terms: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         small_settings(**{"epochs": 100, "batch_size": 0, **terms})
+
+
+def test_each_question_on_a_records_way_counts_as_a_form() -> None:
+    plan = small_settings(
+        epochs=4, batch_size=0, learner="boosted_trees", learner_options={**OPTIONS, "n_estimators": 4}
+    ).plan()
+    assert plan.training.forms(plan, 2) == Forms(of_model=4 * 3, of_epoch=3)
 
 
 def test_more_leaves_than_a_message_holds_are_refused() -> None:
