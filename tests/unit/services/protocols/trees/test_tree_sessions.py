@@ -12,7 +12,7 @@ from attacks.views import PredictionView
 from defences.parameter_rotation import ParameterRotation
 from services.adversary.knowledge import PriorKnowledge
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.exposure import Forms
+from services.common.exposure import ToldEquations
 from services.common.identity import Identity, Role
 from services.common.learner_calls import LearnerFailed
 from services.common.run_folder import RunFolder
@@ -308,7 +308,7 @@ def test_each_question_on_a_records_way_counts_as_a_form() -> None:
     plan = small_settings(
         epochs=4, batch_size=0, learner="boosted_trees", learner_options={**OPTIONS, "n_estimators": 4}
     ).plan()
-    assert plan.training.forms(plan, 2) == Forms(of_model=4 * 3, of_epoch=3)
+    assert plan.training.told_equations(plan, 2) == ToldEquations(of_model=4 * 3, of_epoch=3)
 
 
 def test_more_leaves_than_a_message_holds_are_refused() -> None:
