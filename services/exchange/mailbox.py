@@ -1,27 +1,22 @@
-"""What one party takes from its peers in a session, in order, and waits for. Knows no protocol and no network.
-
-A message that comes again changes nothing. A different one in its place is refused, and so is a second one of this
-party's own. A peer is at most one step ahead or behind.
-"""
+"""A party's messages under a protocol that declares them: what it sends, once, and a table of what it takes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from hashlib import sha256
 from typing import Any
 
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.errors import InvalidMessage
 from services.common.plugin_calls import waiting_for_others
 from services.common.protocol_calls import ProtocolCalls, ProtocolFailed
 from services.exchange.message_kinds import MessageKind
-from services.exchange.peer import Inbox, Peer
+from services.exchange.message_table import MessageTable
+from services.exchange.peer import Peer
 from services.exchange.step_order import StepOrder
-from services.exchange.vectors import VectorHeader, WireVector
+from services.exchange.vectors import WireVector
 
 
-class Mailbox(Inbox):
+class Mailbox(MessageTable):
     """One party's messages of a session, for its own loop and for its peers' threads at once."""
 
     def __init__(
@@ -49,43 +44,19 @@ class Mailbox(Inbox):
         Raises:
             ProtocolFailed: for kinds with a name in common.
         """
-        listed = list(kinds)
-        self._agreement, self._name, self._peers = agreement, name, peers
-        self._kinds = {kind.name: kind for kind in listed}
-        if len(self._kinds) < len(listed):
+        all_kinds = list(kinds)
+        self._agreement, self._name, self._links = agreement, name, peers
+        self._kinds = {kind.name: kind for kind in all_kinds}
+        if len(self._kinds) < len(all_kinds):
             raise self._refused("declares two kinds of messages of one name")
-        self._tell, self._order = tell, StepOrder(steps, timeout)
+        self._tell = tell
+        super().__init__(
+            [party.name for party in agreement.peers_of(name)],
+            [row for kind in all_kinds if name in kind.receivers for row in kind.rows(name)],
+            (),
+            StepOrder(steps, timeout),
+        )
         self._sent: dict[tuple[str, int], WireVector] = {}
-        self._received: dict[tuple[str, str, int], tuple[bytes, NDArray[Any]]] = {}
-
-    # -- what peers send -------------------------------------------------------------------------------------------
-
-    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
-        """Refuse a peer's message by its header; raises as an inbox's."""
-        self._expected(peer, kind, step, header)
-
-    def _expected(self, peer: str, name: str, step: int, header: VectorHeader) -> MessageKind:
-        with self._order:
-            self._order.refuse_if_ended()
-            kind = self._kinds.get(name)
-            if kind is None or peer not in kind.senders - {self._name} or self._name not in kind.receivers:
-                raise NotAllowed(f"{peer} has no such message to send to {self._name}.")
-            if (name, peer, step) not in self._received:
-                self._check_step(kind, step)
-        header.check(kind.header(step), name)
-        return kind
-
-    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
-        """Take a peer's message; raises as an inbox's."""
-        values = self._expected(peer, kind, step, vector.header).unpacked(step, vector)
-        digest = sha256(vector.data).digest()
-        with self._order:
-            # It may have ended while they were read.
-            self._order.refuse_if_ended()
-            known, _ = self._received.setdefault((kind, peer, step), (digest, values))
-            if known != digest:
-                raise OutOfOrder(f"Another {kind} of step {step} was received already: it is taken once.")
-            self._order.notify_all()
 
     # -- what this party's own loop does ---------------------------------------------------------------------------
 
@@ -113,7 +84,7 @@ class Mailbox(Inbox):
             if declared.tells and is_new:
                 self._tell(receiver, declared.tells, message.count)
             with waiting_for_others():
-                self._peers[receiver].send(self._agreement.session_id, kind, step, message)
+                self._links[receiver].send(self._agreement.session_id, kind, step, message)
 
     def take(self, kind: str, step: int = 0) -> dict[str, NDArray[Any]]:
         """Wait for a step's messages of a kind; gives their numbers by sender.
@@ -124,31 +95,16 @@ class Mailbox(Inbox):
             OutOfOrder: when the session has ended.
         """
         senders, protocol = sorted(self._declared(kind).senders - {self._name}), self._agreement.plan.protocol
-        with self._order:
-            for sender in senders:
-                received = partial(self._received.get, (kind, sender, step))
-                self._order.await_value(received, f"{sender}'s {kind} of step {step} (protocol {protocol})")
-            return {sender: self._received[kind, sender, step][1] for sender in senders}
+        with waiting_for_others():
+            return {sender: self.await_message(kind, sender, step, f" (protocol {protocol})") for sender in senders}
 
     def complete_step(self, step: int) -> None:
         """Let peers go on behind a step, and forget what none can send again."""
         with self._order:
             self._order.step = step + 1
             once = {name for name, kind in self._kinds.items() if kind.once}
-            self._sent = {key: one for key, one in self._sent.items() if key[0] in once or key[-1] >= step}
-            self._received = {key: one for key, one in self._received.items() if key[0] in once or key[-1] >= step}
-
-    def end(self, reason: str) -> None:
-        """End it: whoever waits or sends is told why."""
-        with self._order:
-            self._order.end(reason)
-            self._received.clear()
-
-    def suspend(self, reason: str) -> None:
-        """End it, and tell whoever waits or sends that another one will go on with the training."""
-        with self._order:
-            self._order.suspend(reason)
-            self._received.clear()
+            self._sent = {key: sent for key, sent in self._sent.items() if key[0] in once or key[-1] >= step}
+            self.forget(lambda kind, other: other < step and kind not in once)
 
     # -- inner -----------------------------------------------------------------------------------------------------
 
@@ -159,10 +115,3 @@ class Mailbox(Inbox):
 
     def _refused(self, why: str) -> ProtocolFailed:
         return ProtocolCalls(self._agreement.plan.protocol).refused(why)
-
-    def _check_step(self, kind: MessageKind, step: int) -> None:
-        if kind.once:
-            if step != 0:
-                raise InvalidMessage(f"Expected step 0 of {kind.name}, which is sent once, got {step}.")
-        else:
-            self._order.check(step)

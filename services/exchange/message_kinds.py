@@ -1,6 +1,6 @@
 """The messages that a protocol declares: of which kind, from whom, to whom, and how large. Knows no network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.exchange.message_table import MessageRow, each_step, once
 from services.exchange.vectors import VectorHeader, WireVector
 
 Numbers: TypeAlias = Literal["float64", "uint64", "uint8"]
@@ -51,6 +52,12 @@ class MessageKind:
                 "choose a smaller batch_size."
             )
         return header
+
+    def rows(self, receiver: str) -> Iterator[MessageRow]:
+        """List the rows of a receiver's table, one for each sender."""
+        at = once() if self.once else each_step
+        for sender in sorted(self.senders - {receiver}):
+            yield MessageRow(self.name, sender, at, self.header, self.unpacked)
 
     def packed(self, step: int, values: NDArray[Any]) -> WireVector:
         """Write numbers as they travel; raises InvalidMessage for others than are declared."""

@@ -80,7 +80,7 @@ class Patched:
         training = self._training
         assert training is not None
         assert isinstance(training.side, GradientSide)
-        cipher, vector = exchange._cipher, exchange._peers[peer].vectors[RESIDUALS][FIRST]
+        cipher, vector = exchange._cipher, exchange._received[RESIDUALS, peer, FIRST].values
         rows, columns = exchange._rows_of_step(FIRST), training.gridded.values.shape[1]
         features = np.random.default_rng(self._round).integers(0, 2, (rows, columns)).astype(np.float64)
         for step in (FIRST - 1, FIRST - 2, FIRST, FIRST + 1):

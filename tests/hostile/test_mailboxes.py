@@ -156,7 +156,14 @@ def test_a_mailbox_refuses_what_its_table_has_not_and_takes_what_it_has(amount: 
             words[refused.type] += 1
             assert said.isprintable() or one.peer not in NAMES, "who sends is known by a certificate"
             assert len(said) < 1_000 or one.peer not in NAMES
-            named = (f"send to {receiver}.", f" of {one.kind}", f"Step {one.step} ", f"got {one.step}.")
+            named = (
+                " to send in this session.",
+                "is not a party of this session.",
+                f" of {one.kind}",
+                f"Different {one.kind} of step",
+                f"Step {one.step} ",
+                f"got {one.step}.",
+            )
             assert any(part in said for part in named), said
 
     expected = dict[tuple[str, int], dict[str, NDArray[Any]]]()
@@ -171,7 +178,7 @@ def test_a_mailbox_refuses_what_its_table_has_not_and_takes_what_it_has(amount: 
             message.reach(box)
             message.reach(box)
             fire(message, amount - amount // 2)
-            with pytest.raises(OutOfOrder, match=f"Another {kind.name} of step {step} was received already"):
+            with pytest.raises(OutOfOrder, match=f"Different {kind.name} of step {step} were received already"):
                 honest(kind, peer, step, other).reach(box)
             expected.setdefault((kind.name, step), {})[peer] = values
     for (name, step), of_peers in expected.items():

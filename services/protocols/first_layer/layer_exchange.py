@@ -18,12 +18,14 @@ send in the clear stands under masks that cancel in it. A peer is at most one st
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from services.ciphers.shown_keys import shown_key
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange.message_table import KeyRow
 from services.exchange.vectors import PublicKeyShown
 from services.protocols.first_layer.layer_messages import FORWARDING, LayerSizes
 from services.protocols.first_layer.layer_terms import LayerTerms
@@ -74,7 +76,6 @@ class LayerExchange(ShareMailbox):
         self._active = terms.agreement.active.name
         self._others = [peer for peer in self._peers if peer != self._active]
         self._masks = PairwiseMasks(name, terms.agreement.session_id)
-        self._mask_keys: dict[str, PublicKeyShown] = {}
         self._has_agreed = False
         self._sent: dict[tuple[Kind, int], list[Outgoing]] = {}
         self._left: dict[int, Integers] = {}
@@ -89,18 +90,11 @@ class LayerExchange(ShareMailbox):
         """To whom this party's key is shown: the label party's to all, a passive one's to those that mask as well."""
         return self._peers if self._key is not None else self._others
 
-    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take the label party's key of this session, or what another passive party agrees on masks with."""
-        if key.purpose or self._name == self._active or peer == self._active:
-            super().receive_key(peer, key)
-            return
-        with self._order:
-            self._check_peer(peer)
-            if key.key_id or key.content:
-                raise NotAllowed(f"{peer} has no public key to show in this session.")
-            if self._mask_keys.setdefault(peer, key) != key:
-                raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
-            self._order.notify_all()
+    def _keys_of(self, peer: str) -> Iterator[KeyRow]:
+        """List, besides, what another passive party agrees on masks with."""
+        yield from super()._keys_of(peer)
+        if self._terms.agreement.active.name not in (self._name, peer):
+            yield KeyRow("", peer, partial(_mask_key, peer))
 
     # -- the label party's steps -----------------------------------------------------------------------------------
 
@@ -212,8 +206,7 @@ class LayerExchange(ShareMailbox):
             self._order.step = step + 1
             self._sent.clear()
             self._left.clear()
-            for key in [key for key in self._received if self._layer.taken_before(key[2]) < step]:
-                del self._received[key]
+            self.forget(lambda _, other: self._layer.taken_before(other) < step)
 
     # -- inner -----------------------------------------------------------------------------------------------------
 
@@ -234,7 +227,7 @@ class LayerExchange(ShareMailbox):
         pads, differences = (self._await(kind, self._active, step) for kind in kinds)
         padded = Padded(tuple(pads), _matrix(differences, features.shape[1]))
         with self._going_on():
-            masked = multiply(features, padded, formats, self._shown[""][self._active][1], self._engine, self._draw)
+            masked = multiply(features, padded, formats, self.key("", self._active), self._engine, self._draw)
         return masked.ciphertexts, masked.residues
 
     def _agree_on_masks(self) -> None:
@@ -242,9 +235,10 @@ class LayerExchange(ShareMailbox):
             return
         with self._order:
             self._order.await_value(
-                lambda: len(self._mask_keys) == len(self._others) or None, "the other passive parties' keys"
+                lambda: all(("", peer) in self._shown for peer in self._others) or None,
+                "the other passive parties' keys",
             )
-            mask_keys = {peer: self._mask_keys[peer].mask_key for peer in self._others}
+            mask_keys = {peer: self.key("", peer) for peer in self._others}
         try:
             self._masks.agree(mask_keys)
         except ValueError as error:
@@ -272,8 +266,8 @@ class LayerExchange(ShareMailbox):
         if kind in (Kind.WEIGHT_DIFFERENCES, Kind.SIGNAL_DIFFERENCES, Kind.HANDED):
             return None
         if kind is Kind.FROZEN:
-            return self._serving_key.public_key if self._serving_key else self._shown[SERVING][sender][1]
-        return self._key.public_key if self._key else self._shown[""][self._active][1]
+            return self._serving_key.public_key if self._serving_key else self.key(SERVING, sender)
+        return self._key.public_key if self._key else self.key("", self._active)
 
     def _forget(self) -> None:
         self._sent.clear()
@@ -288,3 +282,9 @@ def _flat(values: Integers) -> list[int]:
 
 def _matrix(values: Sequence[int], rows: int) -> Integers:
     return np.array(values, dtype=np.object_).reshape(rows, -1)
+
+
+def _mask_key(peer: str, key: PublicKeyShown) -> bytes:
+    if key.key_id or key.content:
+        raise NotAllowed(f"{peer} has no public key to show in this session.")
+    return key.mask_key

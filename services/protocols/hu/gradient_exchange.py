@@ -26,9 +26,9 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
 from services.common.meters import StageTimer
 from services.common.plugin_calls import waiting_for_others
 from services.exchange.answers import Rights, RightsOfOneTry
+from services.exchange.message_table import KeyRow, MessageRow, MessageTable, each_step
 from services.exchange.outgoing import OutgoingVector
-from services.exchange.peer import Inbox
-from services.exchange.step_order import StepOrder, check_same
+from services.exchange.step_order import StepOrder
 from services.exchange.tape import Tape
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from services.protocols.hu.peer_questions import PeerQuestions
@@ -100,16 +100,14 @@ class Beginning:
 
 
 @dataclass
-class _PeerState:
-    """What one peer has sent, by step, and what it was answered."""
+class _OwnQuestions:
+    """What this party asks a peer, by step, and the question whose answer is to be read next."""
 
-    key: PublicKeyShown | None = None
-    vectors: dict[str, dict[int, WireVector]] = field(default_factory=lambda: {RESIDUALS: {}, HIDDEN: {}})
-    asked: dict[int, OpenQuestion] = field(default_factory=dict)
+    by_step: dict[int, OpenQuestion] = field(default_factory=dict)
     pending: OpenQuestion | None = None
 
 
-class GradientExchange(Inbox):
+class GradientExchange(MessageTable):
     """Keeps one party's state of Protocol 1, for its own loop and for its peers' threads at once.
 
     Arguments:
@@ -135,61 +133,54 @@ class GradientExchange(Inbox):
     ) -> None:
         self._cipher = cipher
         self.roles = roles
-        self._peers = {peer: _PeerState() for peer in peers}
-        self._sending = [peer for peer in self._peers if roles.senders is None or peer in roles.senders]
         self._rows_of_step = rows_of_step
-        self._order = StepOrder(steps, timeout, beginning.step)
+        names = list(peers)
+        self._sending = [peer for peer in names if roles.senders is None or peer in roles.senders]
+        super().__init__(
+            names,
+            [*map(self._residuals_of, self._sending), *map(self._hidden_of, roles.forwarders)],
+            [KeyRow("", peer, partial(self._accepted, peer)) for peer in names],
+            StepOrder(steps, timeout, beginning.step),
+        )
+        self._own_questions = {peer: _OwnQuestions() for peer in names}
         self._questions = PeerQuestions(
             cipher, self._order, beginning.rights, answering=beginning.answering, anchoring=beginning.anchoring
         )
         for peer, question in beginning.asked.items():
-            self._peers[peer].asked[beginning.asked_at] = question
+            self._own_questions[peer].by_step[beginning.asked_at] = question
 
-    # -- what peers send -------------------------------------------------------------------------------------------
+    # -- the table -------------------------------------------------------------------------------------------------
 
-    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take a peer's key of this session: one, for all that it sends; raises as an inbox's."""
-        with self._order:
-            state = self._state_of(peer)
-            if key.purpose:
-                raise NotAllowed(f"{peer} has no {key.purpose} key to show in this session.")
-            if state.key is not None:
-                if state.key != key:
-                    raise OutOfOrder(
-                        f"{peer} has shown a key for this session already; a session has one key per party."
-                    )
-                return
-            if peer in self.roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
-                raise InvalidMessage(
-                    f"{peer} has shown no key of {MASK_KEY_BYTES} bytes for masks, without which products of several "
-                    "parties aren't forwarded: run one version of Plumbline everywhere."
-                )
-            self._cipher.accept_key(peer, key)
-            state.key = key
-            self._order.notify_all()
-
-    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
-        """Refuse residuals or forwarded products by their header; raises as an inbox's."""
-        with self._order:
-            if step not in self._sent_by(peer, kind):
-                self._order.check(step)
-        header.check(self._header(peer, kind, step))
-
-    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
-        """Take a peer's residuals or forwarded products of ``step``; raises as an inbox's."""
-        with self._order:
-            vectors = self._sent_by(peer, kind)
-            if self._is_known(vectors, step, vector, kind):
-                return
-        if kind == RESIDUALS:
-            # Hundreds of ciphertext checks: not under the lock, so that steps may go on meanwhile.
+    def _residuals_of(self, peer: str) -> MessageRow:
+        def read(step: int, vector: WireVector) -> WireVector:
             self._cipher.check_residuals(step, peer, self._rows_of_step(step), vector)
-        else:
-            vector.check(self._header(peer, kind, step))
-        with self._order:
-            if not self._is_known(vectors, step, vector, kind):
-                vectors[step] = vector
-                self._order.notify_all()
+            return vector
+
+        def header(step: int) -> VectorHeader:
+            return self._cipher.residuals_header(peer, self._rows_of_step(step))
+
+        return MessageRow(RESIDUALS, peer, each_step, header, read, after=("",))
+
+    def _hidden_of(self, peer: str) -> MessageRow:
+        def header(step: int) -> VectorHeader:
+            return hidden_header(self._rows_of_step(step), self.roles.units)
+
+        def read(step: int, vector: WireVector) -> WireVector:
+            vector.check(header(step), HIDDEN)
+            return vector
+
+        return MessageRow(HIDDEN, peer, each_step, header, read)
+
+    def _accepted(self, peer: str, key: PublicKeyShown) -> PublicKeyShown:
+        if peer in self.roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
+            raise InvalidMessage(
+                f"{peer} has shown no key of {MASK_KEY_BYTES} bytes for masks, without which products of several "
+                "parties aren't forwarded: run one version of Plumbline everywhere."
+            )
+        self._cipher.accept_key(peer, key)
+        return key
+
+    # -- what peers ask --------------------------------------------------------------------------------------------
 
     def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
         """Refuse a peer's masked sums by their header; raises as an inbox's."""
@@ -233,7 +224,7 @@ class GradientExchange(Inbox):
         while missing:
 
             def arrived() -> str | None:
-                return next((peer for peer in missing if step in self._peers[peer].vectors[RESIDUALS]), None)
+                return next((peer for peer in missing if self.has_come(RESIDUALS, peer, step)), None)
 
             sender = self._await(arrived, f"{', '.join(missing)}'s residuals of step {step}")
             missing.remove(sender)
@@ -264,9 +255,9 @@ class GradientExchange(Inbox):
         Raises:
             PeerVanished: after the timeout.
         """
-        state = self._peers[peer]
-        if (former_question := state.asked.get(step)) is not None:
-            state.pending = former_question
+        asked = self._own_questions[peer]
+        if (former_question := asked.by_step.get(step)) is not None:
+            asked.pending = former_question
             return former_question.masked
         with timer.stage("wait"):
             vector = self._awaited(peer, RESIDUALS, step)
@@ -276,18 +267,18 @@ class GradientExchange(Inbox):
             masked, unmask = self._cipher.mask(step, peer, combination)
         with self._order:
             question = OpenQuestion(step, masked, unmask, combination.matrix, features.shape[1])
-            state.pending = state.asked[step] = question
+            asked.pending = asked.by_step[step] = question
         return masked
 
     def gradient_share(self, peer: str, answer: DecryptedVector, tape: Tape | None = None) -> FloatArray:
         """Unmask the peer's answer to the last ``masked_sums``: (features, columns). Raises InvalidMessage."""
-        state = self._peers[peer]
-        if (question := state.pending) is None:
+        asked = self._own_questions[peer]
+        if (question := asked.pending) is None:
             raise OutOfOrder(f"No masked sums are open with {peer}.")
         sums = question.unmask(answer)
         if tape is not None:
             tape.sums(question.step, peer, question.matrix, sums)
-        state.pending = None
+        asked.pending = None
         return sums[: question.features]
 
     @contextmanager
@@ -311,16 +302,14 @@ class GradientExchange(Inbox):
         with self._order:
             self._order.step = step + 1
             self._questions.forget(step)
-            for state in self._peers.values():
-                state.asked.pop(step, None)
-                for vectors in state.vectors.values():
-                    for old in [key for key in vectors if key < step]:
-                        del vectors[old]
+            self.forget(lambda _, other: other < step)
+            for asked in self._own_questions.values():
+                asked.by_step.pop(step, None)
 
     def open_questions(self, step: int) -> dict[str, OpenQuestion]:
         """List this party's own questions of ``step``, by peer. Whether they were answered, the peers know."""
         with self._order:
-            return {peer: state.asked[step] for peer, state in self._peers.items() if step in state.asked}
+            return {peer: asked.by_step[step] for peer, asked in self._own_questions.items() if step in asked.by_step}
 
     def await_keys(self) -> None:
         """Wait until every peer has shown its public key.
@@ -328,17 +317,17 @@ class GradientExchange(Inbox):
         Raises:
             PeerVanished: after the timeout.
         """
-        for peer, state in self._peers.items():
-            self._await(lambda state=state: state.key, f"{peer}'s public key")  # type: ignore[misc]
+        for peer in self._peers:
+            self._await(lambda peer=peer: self._shown.get(("", peer)), f"{peer}'s public key")  # type: ignore[misc]
 
     @property
     def mask_keys(self) -> Mapping[str, bytes]:
         """What every peer has shown for masks, by name; empty before ``await_keys``."""
-        return {peer: state.key.mask_key for peer, state in self._peers.items() if state.key is not None}
+        return {peer: key.mask_key for (_, peer), (key, _) in self._shown.items()}
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or asks from now on, is told ``reason``."""
-        self._order.end(reason)
+        super().end(reason)
         self._cipher.close()
 
     def suspend(self, reason: str) -> None:
@@ -346,7 +335,7 @@ class GradientExchange(Inbox):
 
         From now on nothing is answered that was not answered before.
         """
-        self._order.suspend(reason)
+        super().suspend(reason)
         self._cipher.close()
 
     # -- inner checks ----------------------------------------------------------------------------------------------
@@ -356,43 +345,13 @@ class GradientExchange(Inbox):
             return self._order.await_value(value, what)
 
     def _awaited(self, peer: str, kind: str, step: int) -> WireVector:
-        return self._await(lambda: self._peers[peer].vectors[kind].get(step), f"{peer}'s {kind} of step {step}")
-
-    def _sent_by(self, peer: str, kind: str) -> dict[int, WireVector]:
-        """Give what a peer has sent of a kind, by step; raises where it may send none, or not yet."""
-        state = self._state_of(peer)
-        if kind == RESIDUALS:
-            if peer not in self._sending:
-                raise NotAllowed(f"{peer} sends no residuals in this session.")
-            if state.key is None:
-                raise OutOfOrder(f"{peer} must show its public key before it sends residuals.")
-        elif kind != HIDDEN:
-            raise NotAllowed(f"{peer} has no such message to send in this session.")
-        elif peer not in self.roles.forwarders:
-            raise NotAllowed(f"{peer} forwards no products to this party in this session.")
-        return state.vectors[kind]
-
-    def _header(self, peer: str, kind: str, step: int) -> VectorHeader:
-        rows = self._rows_of_step(step)
-        return self._cipher.residuals_header(peer, rows) if kind == RESIDUALS else hidden_header(rows, self.roles.units)
+        with self.waiting():
+            vector: WireVector = self.await_message(kind, peer, step)
+            return vector
 
     def _check_may_ask(self, peer: str, kind: str) -> None:
-        self._state_of(peer)
+        self._check_peer(peer)
         if kind != SUMS:
             raise NotAllowed(f"{peer} has no such question to ask in this session.")
         if self.roles.reads_directly:
             raise NotAllowed("In this session nobody asks for sums: residuals are read as they come.")
-
-    def _state_of(self, peer: str) -> _PeerState:
-        self._order.refuse_if_ended()
-        if peer not in self._peers:
-            raise NotAllowed(f"{peer} is not a party of this session.")
-        return self._peers[peer]
-
-    def _is_known(self, vectors: dict[int, WireVector], step: int, vector: WireVector, what: str) -> bool:
-        """Tell whether these came before. Raises OutOfOrder for others in their place, or where it isn't their time."""
-        if step in vectors:
-            check_same(vectors[step], vector, f"{what} of step {step}")
-            return True
-        self._order.check(step)
-        return False

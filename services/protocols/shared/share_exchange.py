@@ -30,6 +30,7 @@ import numpy as np
 
 from services.ciphers.shown_keys import shown_key
 from services.common.errors import InvalidMessage, OutOfOrder
+from services.exchange.message_table import once
 from services.exchange.opening_ledger import OpeningLedger
 from services.exchange.vectors import PublicKeyShown
 from services.protocols.shared.opening import (
@@ -41,7 +42,7 @@ from services.protocols.shared.opening import (
     word_of,
 )
 from services.protocols.shared.share_holder import ShareHolder
-from services.protocols.shared.share_mailbox import SERVING, VALIDATION, Outgoing, Received, ShareMailbox
+from services.protocols.shared.share_mailbox import SERVING, VALIDATION, Outgoing, ShareMailbox
 from services.protocols.shared.share_messages import Kind, MessageSizes
 from services.protocols.shared.shared_terms import SharedTerms
 from services.protocols.shared.validation import Validation
@@ -122,9 +123,8 @@ class ShareExchange(ShareMailbox):
                         self._order.refuse_if_ended()
                         take(peer, values)
                         for part in parts:
-                            # The holder has them now; the digest knows them when they come again.
-                            digest = self._received[kind, peer, part].digest
-                            self._received[kind, peer, part] = Received(digest, ())
+                            # The holder has them now.
+                            self.release(kind, peer, part)
 
     def forward(self, step: int, batch: IntArray, weights: Shares, kind: Kind = Kind.FORWARD) -> list[Outgoing]:
         """Masked products for the parties whose V this one holds; the same again for the same step.
@@ -185,7 +185,7 @@ class ShareExchange(ShareMailbox):
         """Make the label party's answer to pads, once they are here; the same again for the same step."""
         (peer,) = self._peers
         pads, differences = (self._await(kind, peer, step) for kind in (Kind.PADS, Kind.DIFFERENCES))
-        key = self._shown[VALIDATION][peer][1]
+        key = self.key(VALIDATION, peer)
         with self._going_on():
             crossed = self._validation.cross(step, residual, pads, differences, key)
         return [self._outgoing(peer, Kind.CROSSED, step, (crossed.ciphertext,))]
@@ -223,8 +223,7 @@ class ShareExchange(ShareMailbox):
         with self._order:
             self._order.step = step + 1
             self._holder.forget(step)
-            for key in [key for key in self._received if not key[0].is_once and key[2] < step]:
-                del self._received[key]
+            self.forget(lambda kind, other: other < step and not Kind(kind).is_once)
 
     def open(self, weights: Shares) -> list[Outgoing]:
         """Open to owners their weights, once; the same again whatever the weights are then.
@@ -264,8 +263,7 @@ class ShareExchange(ShareMailbox):
 
     def _check_step(self, peer: str, kind: Kind, step: int) -> None:
         if kind.is_once:
-            if not 0 <= step < (parts := self._sizes.parts(kind, peer)):
-                raise InvalidMessage(f"Expected a part from 0 to {parts - 1}, got {step}.")
+            once(self._sizes.parts(kind, peer))(self._order, step)
         elif kind in (Kind.OPENED, Kind.FROZEN):
             self._check_over(kind, step, self._terms.schedule.steps_per_epoch)
         elif kind.is_of_validation:
@@ -281,9 +279,9 @@ class ShareExchange(ShareMailbox):
             return None
         if kind in (Kind.PADS, Kind.CROSSED):
             own_key = self._validation.key.public_key if self._validation.key else None
-            return own_key or self._shown[VALIDATION][sender if kind is Kind.PADS else receiver][1]
+            return own_key or self.key(VALIDATION, sender if kind is Kind.PADS else receiver)
         if kind is Kind.FROZEN:
             serving_key = self._serving_key.public_key if self._serving_key else None
-            return serving_key if sender == self._name else self._shown[SERVING][sender][1]
+            return serving_key if sender == self._name else self.key(SERVING, sender)
         owner = sender if kind.is_once else receiver
-        return self._own_key if owner == self._name else self._shown[""][owner][1]
+        return self._own_key if owner == self._name else self.key("", owner)

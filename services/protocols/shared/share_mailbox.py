@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import partial
 from typing import Protocol
 
 from services.ciphers.shown_keys import checked_key, shown_key
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
-from services.exchange.peer import Inbox
+from services.common.errors import InvalidMessage, OutOfOrder
+from services.exchange.message_table import KeyRow, MessageRow, MessageTable
 from services.exchange.step_order import StepOrder
 from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.protocols.shared.opening import validates_on_shares
@@ -22,7 +22,6 @@ from services.protocols.shared.shared_terms import SharedTerms
 from vfl.crypto import Engine, InvalidCiphertext, PrivateKey, PublicKey, check_ciphertexts, from_bytes, to_bytes
 from vfl.crypto.sharing.shares import Shares
 
-_KINDS = {kind.value: kind for kind in Kind}
 # What a key is for beside training, and the messages that come under it first.
 SERVING, VALIDATION = "serving", "validation"
 _FIRST_UNDER = {SERVING: Kind.FROZEN, VALIDATION: Kind.PADS}
@@ -61,15 +60,7 @@ class Outgoing:
     vector: WireVector
 
 
-@dataclass(frozen=True)
-class Received:
-    """What a message held, and a digest by which it is known when it comes again."""
-
-    digest: bytes
-    values: tuple[int, ...]
-
-
-class ShareMailbox(Inbox):
+class ShareMailbox(MessageTable):
     """One party's messages in order, for its own loop and for its peers' threads at once."""
 
     def __init__(
@@ -83,86 +74,45 @@ class ShareMailbox(Inbox):
         timeout: float,
     ) -> None:
         """Begin a session of the party ``name``, of so many steps; waits ``timeout`` seconds for a message."""
-        self._terms, self._name, self._engine, self._expected = terms, name, engine, sizes
-        self._order = StepOrder(steps, timeout)
-        self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
-        # By what they are for: a key that is for messages of one kind is for nothing else, features above all.
-        self._shown: dict[str, dict[str, tuple[PublicKeyShown, PublicKey]]] = {"": {}, SERVING: {}, VALIDATION: {}}
+        self._terms, self._name, self._engine, self._message_sizes = terms, name, engine, sizes
+        peers = [peer.name for peer in terms.agreement.peers_of(name)]
+        super().__init__(
+            peers,
+            [self._row(kind, peer) for kind in Kind for peer in peers if sizes.is_sent(kind, peer, name)],
+            [row for peer in peers for row in self._keys_of(peer)],
+            StepOrder(steps, timeout),
+        )
         self._serving_key: PrivateKey | None = None
         self._frozen: list[Outgoing] = []
-        self._received: dict[tuple[Kind, str, int], Received] = {}
         # Held while what was received is used: it is forgotten at the end, and not before.
         self._computing = threading.Lock()
         self._is_over = False
 
-    # -- what peers send -------------------------------------------------------------------------------------------
+    # -- the table -------------------------------------------------------------------------------------------------
 
-    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
-        """Take a peer's key of this session; raises as an inbox's, and InvalidMessage for one of another purpose."""
-        with self._order:
-            self._check_peer(peer)
-            self._check_may_show(peer, key)
-            shown = self._shown[key.purpose]
-            if peer in shown:
-                if shown[peer][0] != key:
-                    raise OutOfOrder(f"{peer} has shown a key for this session already; a session has one key a party.")
-                return
-            public_key = checked_key(self._terms.agreement, peer, key)
-            shown[peer] = key, public_key
-            self._order.notify_all()
-            if not key.purpose:
-                self._key_taken(peer, public_key)
+    def _row(self, kind: Kind, peer: str) -> MessageRow:
+        purposes = ("",) if self._message_sizes.shows_key(peer) else ()
+        return MessageRow(
+            kind,
+            peer,
+            at=lambda _, step: self._check_step(peer, kind, step),
+            header=lambda step: self._header(kind, peer, self._name, step),
+            read=lambda _, vector: self._values(peer, kind, vector),
+            after=(*purposes, *(purpose for purpose, first in _FIRST_UNDER.items() if kind is first)),
+        )
 
-    def _check_may_show(self, peer: str, key: PublicKeyShown) -> None:
-        if not key.purpose:
-            if not self._expected.shows_key(peer):
-                raise NotAllowed(f"{peer} has no public key to show in this session.")
-            return
-        if key.purpose not in _FIRST_UNDER:
-            raise NotAllowed(f"{peer} has no such key to show to {self._name}.")
-        if not self._expected.is_sent(_FIRST_UNDER[key.purpose], peer, self._name):
-            raise NotAllowed(f"{peer} has no {key.purpose} key to show to {self._name}.")
-        if peer not in self._shown[""]:
-            raise OutOfOrder(f"{peer} must show its public key before its {key.purpose} key.")
-        if any(
-            purpose != key.purpose and peer in shown and shown[peer][0].key_id == key.key_id
-            for purpose, shown in self._shown.items()
-        ):
-            raise InvalidMessage(
-                f"{peer}'s {key.purpose} key is one that it has shown for something else: make another."
-            )
+    def _keys_of(self, peer: str) -> Iterator[KeyRow]:
+        """List a peer's keys: that of the training, and those that are for messages of one kind and nothing else."""
+        if self._message_sizes.shows_key(peer):
+            yield KeyRow("", peer, partial(self._training_key, peer))
+        for purpose, kind in _FIRST_UNDER.items():
+            if self._message_sizes.is_sent(kind, peer, self._name):
+                yield KeyRow(purpose, peer, partial(checked_key, self._terms.agreement, peer), after=("",))
 
-    def expects(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
-        """Refuse a message by its header; raises as an inbox's."""
-        self._expected_kind(peer, kind, step, header)
-
-    def _expected_kind(self, peer: str, name: str, step: int, header: VectorHeader) -> Kind:
-        with self._order:
-            self._check_peer(peer)
-            kind = _KINDS.get(name)
-            if kind is None or not self._expected.is_sent(kind, peer, self._name):
-                raise NotAllowed(f"{peer} has no {kind or 'such message'} to send to {self._name}.")
-            if self._expected.shows_key(peer) and peer not in self._shown[""]:
-                raise OutOfOrder(f"{peer} must show its public key before it sends anything.")
-            for purpose, first_kind in _FIRST_UNDER.items():
-                if kind is first_kind and peer not in self._shown[purpose]:
-                    raise OutOfOrder(f"{peer} must show its {purpose} key before it sends {kind} values.")
-            if (kind, peer, step) not in self._received:
-                self._check_step(peer, kind, step)
-        header.check(self._header(kind, peer, self._name, step))
-        return kind
-
-    def receive(self, peer: str, kind: str, step: int, vector: WireVector) -> None:
-        """Take a peer's message; raises as an inbox's."""
-        kind = self._expected_kind(peer, kind, step, vector.header)
-        received = Received(sha256(vector.data).digest(), self._values(peer, kind, vector))
-        with self._order:
-            # It may have ended while they were read.
-            self._order.refuse_if_ended()
-            former_message = self._received.setdefault((kind, peer, step), received)
-            if former_message.digest != received.digest:
-                raise OutOfOrder(f"Different {kind} of step {step} were received already; they are taken once.")
-            self._order.notify_all()
+    def _training_key(self, peer: str, key: PublicKeyShown) -> PublicKey:
+        public_key = checked_key(self._terms.agreement, peer, key)
+        self._key_taken(peer, public_key)
+        return public_key
 
     # -- what this party's own loop does ---------------------------------------------------------------------------
 
@@ -196,21 +146,17 @@ class ShareMailbox(Inbox):
         """V of this party's weights, and the key that it is under; raises PeerVanished without it."""
         holder = self._terms.holder(self._name)
         values = tuple(self._await(Kind.FROZEN, holder, self._order.steps))
-        return self._shown[SERVING][holder][1], values
+        return self.key(SERVING, holder), values
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or sends from now on, is told ``reason``. All that was sent is forgotten."""
-        self._order.end(reason)
-        self._forget_received()
+        super().end(reason)
+        with self._computing:
+            self._forget()
 
     def suspend(self, reason: str) -> None:
         """End the exchange, and tell whoever waits or sends that another one will go on with the training."""
-        self._order.suspend(reason)
-        self._forget_received()
-
-    def _forget_received(self) -> None:
-        with self._order:
-            self._received.clear()
+        super().suspend(reason)
         with self._computing:
             self._forget()
 
@@ -242,10 +188,8 @@ class ShareMailbox(Inbox):
             yield
 
     def _await(self, kind: Kind, peer: str, step: int) -> Sequence[int]:
-        with self._order:
-            return self._order.await_value(
-                lambda: self._received.get((kind, peer, step)), f"{peer}'s {kind} of step {step}"
-            ).values
+        values: Sequence[int] = self.await_message(kind, peer, step)
+        return values
 
     def _check_over(self, kind: Kind, step: int, steps_per_epoch: int) -> None:
         """Raise OutOfOrder for weights that are told before training is over."""
@@ -259,14 +203,9 @@ class ShareMailbox(Inbox):
         if not self._order.step <= steps <= self._order.step + 1:
             raise OutOfOrder(f"A validation after {steps} steps is out of order: {self._order.step} are taken here.")
 
-    def _check_peer(self, peer: str) -> None:
-        self._order.refuse_if_ended()
-        if peer not in self._peers:
-            raise NotAllowed(f"{peer} is not a party of this session.")
-
     def _header(self, kind: Kind, sender: str, receiver: str, step: int) -> VectorHeader:
         key = self._key_of(kind, sender, receiver)
-        count, width = self._expected.count(kind, sender, receiver, step), self._expected.width(kind)
+        count, width = self._message_sizes.count(kind, sender, receiver, step), self._message_sizes.width(kind)
         return VectorHeader(key.key_id if key else "", count, width, 0)
 
     def _outgoing(self, receiver: str, kind: Kind, step: int, values: Sequence[int]) -> Outgoing:

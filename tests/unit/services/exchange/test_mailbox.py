@@ -70,8 +70,8 @@ def test_a_message_is_taken_as_it_was_sent() -> None:
 @pytest.mark.parametrize(
     ("kind", "step", "header", "error", "words"),
     [
-        ("other", 0, VectorHeader("", 2, 8, numbers="float64"), NotAllowed, "no such message"),
-        ("", 0, VectorHeader("", 2, 8, numbers="float64"), NotAllowed, "no such message"),
+        ("other", 0, VectorHeader("", 2, 8, numbers="float64"), NotAllowed, "to send in this session"),
+        ("", 0, VectorHeader("", 2, 8, numbers="float64"), NotAllowed, "to send in this session"),
         (
             "shares",
             0,
@@ -139,7 +139,7 @@ def test_the_same_again_changes_nothing_and_another_is_refused() -> None:
     box = mailbox()
     box.receive(P, *shares())
     box.receive(P, *shares())
-    with pytest.raises(OutOfOrder, match="Another shares of step 0 was received already"):
+    with pytest.raises(OutOfOrder, match="Different shares of step 0 were received already"):
         box.receive(P, *shares(value=2.0))
     assert box.take("shares", 0)[P].tolist() == [[1.0], [1.0]]
 

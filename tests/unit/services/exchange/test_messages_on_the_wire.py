@@ -60,7 +60,7 @@ def test_numbers_arrive_to_the_bit_and_a_refusal_in_words(certificates: Path, ad
     link = MessageLink(A, transport_of(certificates, P).dial(address, A), 20.0)
     link.send(AGREEMENT.session_id, "numbers", 0, KIND.packed(0, VALUES))
     np.testing.assert_array_equal(box.take("numbers", 0)[P], VALUES)
-    with pytest.raises(PeerRefused, match="Another numbers of step 0 was received already"):
+    with pytest.raises(PeerRefused, match="Different numbers of step 0 were received already"):
         link.send(AGREEMENT.session_id, "numbers", 0, KIND.packed(0, -VALUES))
     with pytest.raises(PeerRefused, match="No such session here"):
         link.send("another", "numbers", 1, KIND.packed(1, VALUES))

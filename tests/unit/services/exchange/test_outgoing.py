@@ -149,7 +149,7 @@ class Served:
 
     @property
     def residuals(self) -> dict[int, WireVector]:
-        return self.pair.exchange._peers["passive"].vectors[RESIDUALS]
+        return {step: message.values for (_, _, step), message in self.pair.exchange._received.items()}
 
 
 @pytest.fixture

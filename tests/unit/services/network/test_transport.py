@@ -329,7 +329,7 @@ def test_4096_rows_of_three_classes_at_2048_bits_pass_the_default_message_limits
         metered = replace(transport_of(certificates, "passive"), meter=meter)
         link = MessageLink("active", metered.dial(address, "active"), 60)
         link.send(SESSION, "residuals", 0, many)
-        assert mine._peers["passive"].vectors[RESIDUALS][0] == many
+        assert mine._received[RESIDUALS, "passive", 0].values == many
         assert meter.snapshot()["Send: MessagePart"] > 6 << 20
 
 

@@ -179,7 +179,7 @@ def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:
         assert one.active.exchange_of(session_id) is one.active_training.exchange
     with wired_shares(SharedProblem.random(columns=(3, 2))) as parties:
         inbox, peer = parties["active"].exchange, "passive-1"
-        with pytest.raises(NotAllowed, match="passive-1 has no such message to send to active"):
+        with pytest.raises(NotAllowed, match="passive-1 has no residuals to send"):
             inbox.expects(peer, "residuals", 0, VectorHeader("", 1, 8))
         with pytest.raises(NotAllowed, match="passive-1 has no such question to ask"):
             inbox.expects_question(peer, "sums", 0, VectorHeader("", 1, 8))

@@ -381,7 +381,7 @@ def test_validations_are_refused_out_of_order_and_from_who_has_none_to_send() ->
         with pytest.raises(NotAllowed, match="no validation key"):
             passive.receive_key("active", replace(active.public_key, purpose="validation"))
         trained_under = passive.public_key
-        with pytest.raises(InvalidMessage, match="make another"):
+        with pytest.raises(OutOfOrder, match="one key a party"):
             active.receive_key(PASSIVE, replace(trained_under, purpose="validation"))
 
 

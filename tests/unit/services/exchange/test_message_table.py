@@ -1,0 +1,141 @@
+"""A table's messages: what no row says is refused by name and changes nothing; keys come once, and one for each use."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
+from services.exchange.message_table import KeyRow, MessageRow, MessageTable, each_step, once
+from services.exchange.step_order import StepOrder
+from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
+
+STEPS, KEY = 4, PublicKeyShown("training", b"k")
+
+
+def header(_: int) -> VectorHeader:
+    return VectorHeader("", 1, 1)
+
+
+def read(_: int, vector: WireVector) -> int:
+    if vector.data == b"!":
+        raise InvalidMessage("No number.")
+    return vector.data[0]
+
+
+def row(kind: str, sender: str = "p", **changes: Any) -> MessageRow:
+    return replace(MessageRow(kind, sender, each_step, header, read), **changes)
+
+
+def table(*rows: MessageRow, keys: tuple[KeyRow, ...] = ()) -> MessageTable:
+    return MessageTable(["p", "q"], rows, keys, StepOrder(STEPS, 0.01))
+
+
+def vector(value: bytes = b"1", **changes: Any) -> WireVector:
+    return replace(WireVector("", 1, 1, 0, value), **changes)
+
+
+def test_a_table_names_a_kind_and_a_key_once_for_a_sender() -> None:
+    for rows, keys in (((row("a"), row("a")), ()), ((), (KeyRow("", "p", _content), KeyRow("", "p", _content)))):
+        with pytest.raises(ValueError, match="once for a sender"):
+            table(*rows, keys=keys)
+    table(
+        row("a"),
+        row("a", "q"),
+        row("b"),
+        keys=(KeyRow("", "p", _content), KeyRow("", "q", _content), KeyRow("x", "p", _content)),
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abz"), st.sampled_from("pqr"), st.integers(-1, 5), st.sampled_from("12!"))))
+def test_it_takes_what_its_rows_say_and_nothing_else(messages: list[tuple[str, str, int, str]]) -> None:
+    """a comes from p in each step, b from q once."""
+    box, taken = table(row("a"), row("b", "q", at=once())), dict[tuple[str, str, int], int]()
+    for kind, peer, step, value in messages:
+        expected: type[FederationError] | None = None
+        if (kind, peer) not in {("a", "p"), ("b", "q")}:
+            expected = NotAllowed
+        elif (kind, peer, step) in taken:
+            expected = None if taken[kind, peer, step] == ord(value) else OutOfOrder
+        elif step not in ((0,) if kind == "b" else range(STEPS)) or value == "!":
+            expected = InvalidMessage if kind == "b" or step not in (2, 3) else OutOfOrder
+        elif kind == "a" and step > 1:
+            expected = OutOfOrder
+        if expected is None:
+            box.receive(peer, kind, step, vector(value.encode()))
+            taken[kind, peer, step] = ord(value)
+        else:
+            with pytest.raises(expected):
+                box.receive(peer, kind, step, vector(value.encode()))
+    assert {key: message.values for key, message in box._received.items()} == taken
+
+
+@pytest.mark.parametrize(
+    "changes", [{"count": 2}, {"width": 2}, {"exponent": 1}, {"key_id": "x"}, {"numbers": "uint8"}]
+)
+def test_another_header_is_refused_with_its_kind(changes: dict[str, Any]) -> None:
+    box = table(row("a"))
+    with pytest.raises(InvalidMessage, match="of a: expected"):
+        box.expects("p", "a", 0, vector(**changes).header)
+    assert not box._received
+
+
+def test_what_is_read_for_longer_than_its_step_lasts_is_not_kept() -> None:
+    def slow(_: int, message: WireVector) -> bytes:
+        box._order.step = 2
+        return message.data
+
+    box = table(row("a", read=slow))
+    with pytest.raises(OutOfOrder, match="Step 0 is out of order"):
+        box.receive("p", "a", 0, vector())
+    assert not box._received
+
+
+def test_values_that_somebody_has_are_released_and_known_when_they_come_again() -> None:
+    box = table(row("a"))
+    box.receive("p", "a", 0, vector())
+    box.release("a", "p", 0)
+    box.receive("p", "a", 0, vector())
+    assert box.await_message("a", "p", 0) == ()
+    with pytest.raises(OutOfOrder, match="taken once"):
+        box.receive("p", "a", 0, vector(b"2"))
+
+
+def test_keys_come_once_in_order_and_none_serves_two_purposes() -> None:
+    keys = (KeyRow("", "p", _content), *(KeyRow(purpose, "p", _content, after=("",)) for purpose in ("x", "y")))
+    box = table(row("a", after=("", "x")), keys=keys)
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: box.receive("p", "a", 0, vector()), "must show its public key before a"),
+        (lambda: box.receive_key("p", replace(KEY, purpose="x")), "must show its public key before its x key"),
+        (lambda: box.receive_key("q", KEY), "q has no public key to show"),
+        (lambda: box.receive_key("p", replace(KEY, purpose="z\n" * 999)), "p has no z"),
+        (lambda: box.receive_key("r", KEY), "not a party"),
+        (lambda: box.receive_key("p", replace(KEY, content=b"")), "Not well-formed"),
+    ]
+    for call, words in calls:
+        with pytest.raises(FederationError, match=words) as refused:
+            call()
+        assert str(refused.value).isprintable()
+    assert not box._shown
+    box.receive_key("p", KEY)
+    box.receive_key("p", KEY)
+    with pytest.raises(OutOfOrder, match="one key a party"):
+        box.receive_key("p", replace(KEY, content=b"other"))
+    with pytest.raises(InvalidMessage, match="make another"):
+        box.receive_key("p", replace(KEY, purpose="x"))
+    with pytest.raises(OutOfOrder, match="must show its x key before a"):
+        box.receive("p", "a", 0, vector())
+    box.receive_key("p", PublicKeyShown("serving", b"s", purpose="x"))
+    with pytest.raises(InvalidMessage, match="p's y key is one that it has shown for something else"):
+        box.receive_key("p", PublicKeyShown("serving", b"s", purpose="y"))
+    box.receive("p", "a", 0, vector())
+    assert (box.key("", "p"), box.key("x", "p")) == (b"k", b"s")
+
+
+def _content(key: PublicKeyShown) -> bytes:
+    if not key.content:
+        raise InvalidMessage("Not well-formed.")
+    return key.content
