@@ -35,7 +35,7 @@ _HAS_MODEL = ("The receiver is taken to have the model: the scores of a linear o
 # Of distinct values, from which on a received column can be told to be the secret's own.
 _LEAST_VALUES = 3
 # Of more values than this share of the records they aren't names that could be changed.
-_MOST_NAMES = 0.5
+_MOST_NAMES = 0.2
 
 
 @dataclass(frozen=True)
@@ -199,10 +199,12 @@ def _drawn(request: JudgeRequest, ids: Sequence[str], cells: FloatArray) -> tupl
     )
     candidates = remaining[~same]
     if len(candidates) < LEAST_RECORDS:
+        beside, advice = f"--known {len(known_rows):,}", "Lower --known, or bring more records."
+        if request.tables.known_from:
+            beside, advice = f"the {len(known_rows):,} of --known-from", "Bring records of other persons."
         raise TableError(
-            f"Of {counted(len(cells), 'record')} in all tables {len(candidates):,} are left to judge, beside --known "
-            f"{len(known_rows):,} and their duplicates: {LEAST_RECORDS} are needed. Lower --known, or bring more "
-            "records."
+            f"Of {counted(len(cells), 'record')} in all tables {len(candidates):,} are left to judge, beside {beside} "
+            f"and their duplicates: {LEAST_RECORDS} are needed. {advice}"
         )
     return np.sort(known_rows), np.sort(candidates[:MOST_JUDGED])
 
