@@ -27,7 +27,7 @@ from plumbline.received.coarser_columns import WAYS, coarser, kept
 from plumbline.received.judge_request import SECRET
 from plumbline.received.kinds import numbers_or_codes
 from plumbline.received.mounting import mounted
-from plumbline.received.received_findings import KNOWING, received_answer
+from plumbline.received.received_findings import KNOWING, at_records, received_answer
 from plumbline.received.received_tables import ReceivedRecords
 from plumbline.received.skewed_columns import guesses
 from plumbline.telling.numbers import percent
@@ -196,8 +196,7 @@ def _measured(bench: _Bench, title: str, sent: Mapping[str, FloatArray]) -> Sent
     sending = replace(bench.records, frame=pd.DataFrame(dict(sent)), facts=facts)
     outcomes = mounted(bench.folder, bench.truth, sending, (0, np.arange(len(sending.frame))))
     findings = judge_predictions(bench.truth, outcomes, bench.folder.estimates(0).by_attack, bench.imputed)
-    findings = replace(findings, sources=tuple(replace(one, headline=KNOWING) for one in findings.sources))
-    answers = received_answer(facts, findings, ()).columns
+    answers = received_answer(facts, at_records(findings), ()).columns
     parts = {one.column: part.mean for one in answers if (part := at(one.levels, KNOWING).part) is not None}
     largest = max(parts, key=lambda name: parts[name], default="")
     share = [kept(bench.sent[one.name], sent[one.name], one) if one.name in sent else 0.0 for one in columns]

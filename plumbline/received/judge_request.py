@@ -182,15 +182,12 @@ class JudgeRequest:
     def facts(self) -> Mapping[str, Any]:
         """List what was asked, with no password in a database's URL."""
         tables = self.tables
-        files = {part: recorded(file) for part, file in zip(PARTS, tables.files, strict=True) if file}
-        files |= {"known_from": recorded(tables.known_from)} if tables.known_from else {}
-        names = (one.name for one in declared(JudgedTables) if one.name in OPTIONS)
-        more = {name: getattr(tables, name) for name in names if getattr(tables, name)}
-        more = {name: value for name, value in more.items() if name not in ("id_column", "known_from")}
+        options = {one.name: getattr(tables, one.name) for one in declared(JudgedTables) if one.name in OPTIONS}
+        options["id"] = options.pop("id_column")
+        files = {**dict(zip(PARTS, tables.files, strict=True)), "known_from": options.pop("known_from")}
         return {
-            **files,
-            "id": tables.id_column,
-            **more,
+            **{name: recorded(file) for name, file in files.items() if file},
+            **{name: value for name, value in options.items() if value},
             "known": self.known,
             "before": self.before,
             "seed": self.seed,

@@ -24,17 +24,14 @@ if TYPE_CHECKING:
 Kind = Literal["probability", "log-odds", "points", "category", "embedding", "explanation", "gradient"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SCORES: tuple[Kind, ...] = ("probability", "log-odds", "points")
-# What may be told of a column that isn't numbers.
-_OF_TEXT: tuple[Kind, ...] = ("category",)
 # Words in names of columns, between their other letters and digits.
 _LEAVES = frozenset({"leaf", "leaves", "node", "tree", "cluster", "segment", "bin", "bucket", "class", "group"})
-_GRADIENTS = frozenset({"grad", "gradient", "gradients", "residual"})
-_EMBEDDINGS = frozenset({"emb", "embed", "embedding", "embeddings", "hidden", "latent", "vec", "vector"})
-_EXPLANATIONS = frozenset({"shap", "contrib", "contribution", "explanation", "explain", "attribution", "importance"})
 _CALLED: Mapping[Kind, frozenset[str]] = {
-    "gradient": _GRADIENTS,
-    "embedding": _EMBEDDINGS,
-    "explanation": _EXPLANATIONS,
+    "gradient": frozenset({"grad", "gradient", "gradients", "residual"}),
+    "embedding": frozenset({"emb", "embed", "embedding", "embeddings", "hidden", "latent", "vec", "vector"}),
+    "explanation": frozenset(
+        {"shap", "contrib", "contribution", "explanation", "explain", "attribution", "importance"}
+    ),
 }
 # Whole numbers of so many values at most are names of something; others are points.
 _FEW_VALUES = 64
@@ -134,7 +131,7 @@ def _kind_of(
         if name_words & nouns:
             return ReceivedColumn(name, kind, "guessed: by its name")
     values: FloatArray = np.asarray(cells.dropna(), dtype=np.float64)
-    if _are_whole(values):
+    if (values == np.round(values)).all() and len(np.unique(values)) > 1:
         if name_words & _LEAVES and len(np.unique(values)) > _MOST_VALUES * len(values):
             return ReceivedColumn(name, "points", "guessed: called as a category, but hardly two rows are alike")
         if name_words & _LEAVES:
@@ -152,12 +149,9 @@ def _kind_of(
 
 def _named_after(name: str, columns: Collection[str]) -> str:
     """Find the column that a received one is called after, with a word such as ``shap`` before or behind, or bare."""
-    bare = re.sub(rf"^(?:{'|'.join(_EXPLANATIONS)})[ _.:-]+|[ _.:-]+(?:{'|'.join(_EXPLANATIONS)})$", "", name)
+    word = "|".join(_CALLED["explanation"])
+    bare = re.sub(rf"^(?:{word})[ _.:-]+|[ _.:-]+(?:{word})$", "", name)
     return next((one for one in (name, bare) if one in columns), "")
-
-
-def _are_whole(values: FloatArray) -> bool:
-    return bool(len(values)) and bool((values == np.round(values)).all()) and float(np.ptp(values)) > 0
 
 
 def _fault_of(column: ReceivedColumn, cells: "pd.Series[float]") -> str:
@@ -165,7 +159,7 @@ def _fault_of(column: ReceivedColumn, cells: "pd.Series[float]") -> str:
     name, kind = quoted(column.name), column.kind
     if cells.dtype == "category":
         fault = f"{name} is text, and --kind calls it {kind}: give numbers, or leave it out with --drop."
-        return "" if kind in _OF_TEXT else fault
+        return "" if kind == "category" else fault
     values: FloatArray = np.asarray(cells.dropna(), dtype=np.float64)
     outside = int(((values < 0) | (values > 1)).sum()) if kind == "probability" else 0
     if outside:

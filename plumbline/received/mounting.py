@@ -127,14 +127,14 @@ def _others(
     secret = records.secret.features
     moments = PassiveMoments(secret.mean(axis=0), secret.var(axis=0))
     yield from posteriors(view, truth.groups, weights, moments, is_told=records.is_model_told)
-    known_rows, judged_rows = order[records.known], order[records.judged]
-    yield from leaf_neighbours(view, records.leaves[known_rows], records.leaves[judged_rows])
+    known_rows, judged_rows, leaves = order[records.known], order[records.judged], records.leaves
+    yield from leaf_neighbours(view, leaves[known_rows], leaves[judged_rows])
     yield from _thresholds(truth, records, order)
     label = next((one.category for one in truth.sources if one.name == records.facts.label), None)
     if label is None:
         return
     theirs = label.symbols(secret[records.known])
-    for guess, received in ((label_directions, records.gradients), (label_order, records.leaves)):
+    for guess, received in ((label_directions, records.gradients), (label_order, leaves)):
         if received.shape[1]:
             for guesses in guess(view, theirs, label.count, received[known_rows], received[judged_rows]):
                 yield Tried(guesses.attack, guesses.level, _named(label, guesses.probabilities, view.d))

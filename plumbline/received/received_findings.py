@@ -10,7 +10,7 @@ from typing import Any
 
 from attacks import Level
 from plumbline.judge.answer import Answer, ColumnAnswer, PartyAnswer, column_sentence, judged_words, listed, short
-from plumbline.judge.evidence import ColumnLevels, SourceVerdict
+from plumbline.judge.evidence import ColumnLevels, Predictor, SourceVerdict
 from plumbline.judge.federation_part import LEAST_KNOWN, at
 from plumbline.judge.lights import LEAST_RECORDS, are_too_few, light_of_column, worst
 from plumbline.judge.persons import PersonFindings
@@ -101,23 +101,23 @@ def read_received_findings(folder: RunFolder, facts: JudgeFacts) -> ReceivedFind
     truth = Truth(folder, [SECRET], estimates)
     imputed = guesses(truth)
 
-    def judged(batch: int) -> PredictionFindings:
-        arrays = folder.estimates(batch).by_attack
-        verdicts = judge_predictions(truth, [one for one in outcomes if one.batch == batch], arrays, imputed)
-        return replace(verdicts, sources=tuple(replace(one, headline=KNOWING) for one in verdicts.sources))
+    def judged(batch: int) -> tuple[PredictionFindings, list[Predictor]]:
+        arrays, mine = folder.estimates(batch).by_attack, [one for one in outcomes if one.batch == batch]
+        verdicts = at_records(judge_predictions(truth, mine, arrays, imputed))
+        return verdicts, predictors(mine, arrays)[0]
 
-    findings = judged(RECEIVED_BATCH)
-    shuffled = judged(SHUFFLED_BATCH).sources if outcomes else ()
-    answer, persons = received_answer(facts, findings, shuffled), PersonFindings()
+    findings, predicted = judged(RECEIVED_BATCH)
+    control, by_chance = judged(SHUFFLED_BATCH) if outcomes else (PredictionFindings(), [])
+    shuffled, persons = control.sources, PersonFindings()
+    answer = received_answer(facts, findings, shuffled)
     if findings.distinct >= LEAST_RECORDS and shuffled:
-        done = [one for one in outcomes if one.is_done]
-        either = (RECEIVED_BATCH, SHUFFLED_BATCH)
-        predicted, other = (
-            predictors([one for one in done if one.batch == batch], folder.estimates(batch).by_attack)[0]
-            for batch in either
-        )
-        persons = received_persons(truth, findings.sources, imputed, predicted, other, facts.trained)
+        persons = received_persons(truth, findings.sources, imputed, predicted, by_chance, facts.trained)
     return ReceivedFindings(facts, findings, shuffled, answer, folder, persons=persons)
+
+
+def at_records(findings: PredictionFindings) -> PredictionFindings:
+    """Let every verdict be of who has known records."""
+    return replace(findings, sources=tuple(replace(one, headline=KNOWING) for one in findings.sources))
 
 
 def control_part(verdict: SourceVerdict) -> float:

@@ -1,7 +1,7 @@
 """Own, received and secret tables, read and joined as an audit's are, and as features that a judge compares."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ _HAS_MODEL = ("The receiver is taken to have the model: the scores of a linear o
 # Of distinct values, from which on a received column can be told to be the secret's own.
 _LEAST_VALUES = 3
 # Of more values than this share of the records they aren't names that could be changed.
-_MOST_NAMES = 0.5
+_MOST_NAMES = 0.2
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
     if (own_labels := tables[OWN].labels) is not None:
         labels = encode_labels(own_labels[rows[OWN]])[0]
     own_features, secret = (_features(tables[part], rows[part]) for part in (OWN, SECRET))
-    own_features = PartyFeatures(**{**vars(own_features), "labels": labels})
+    own_features = replace(own_features, labels=labels)
     _check_trained(secret, request.tables.trained)
     known_rows, judged_rows = _drawn(request, ids, np.hstack([own_features.features, secret.features]))
     names = {plan.name for part in (OWN, SECRET) for plan in tables[part].plans}
@@ -172,17 +172,7 @@ def _joined(request: JudgeRequest, examined: ExaminedTables) -> ReceivedRecords:
 def _features(table: TypedTable, rows: IntArray) -> PartyFeatures:
     """Encode a table's rows as an audit does, each number from 0 to 1 over the range that all of them have."""
     fitted = fit_columns(table, rows, "minmax")
-    columns, roles = fitted.columns, table.roles
-    return PartyFeatures(
-        fitted.transform(table)[rows],
-        np.array([one.name for one in columns]),
-        sources=np.array([one.source for one in columns]),
-        kinds=np.array([one.kind for one in columns]),
-        offsets=np.array([one.offset for one in columns]),
-        scales=np.array([one.scale for one in columns]),
-        roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
-        dropped=np.array([plan.name for plan in table.plans if plan.encoding == "drop"], dtype=np.str_),
-    )
+    return PartyFeatures.of(fitted.transform(table)[rows], fitted.columns, table.plans)
 
 
 def _check_trained(secret: PartyFeatures, trained: str) -> None:
@@ -209,10 +199,12 @@ def _drawn(request: JudgeRequest, ids: Sequence[str], cells: FloatArray) -> tupl
     )
     candidates = remaining[~same]
     if len(candidates) < LEAST_RECORDS:
+        beside, advice = f"--known {len(known_rows):,}", "Lower --known, or bring more records."
+        if request.tables.known_from:
+            beside, advice = f"the {len(known_rows):,} of --known-from", "Bring records of other persons."
         raise TableError(
-            f"Of {counted(len(cells), 'record')} in all tables {len(candidates):,} are left to judge, beside --known "
-            f"{len(known_rows):,} and their duplicates: {LEAST_RECORDS} are needed. Lower --known, or bring more "
-            "records."
+            f"Of {counted(len(cells), 'record')} in all tables {len(candidates):,} are left to judge, beside {beside} "
+            f"and their duplicates: {LEAST_RECORDS} are needed. {advice}"
         )
     return np.sort(known_rows), np.sort(candidates[:MOST_JUDGED])
 

@@ -4,7 +4,7 @@ A field whose default is None stands in the file only when there is something to
 readers of other languages in `docs/reference/run-folder.md`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -17,7 +17,7 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.run_files import ArraySpec
 from vfl.adversary_words import Conduct, Level
 from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.data.columns import ROLES, FeatureKind
+from vfl.data.columns import ROLES, ColumnPlan, EncodedColumn, FeatureKind
 from vfl.data.grids import WIDTHS
 
 # Grows when a key or an array changes its name, its type or its meaning.
@@ -322,6 +322,24 @@ class PartyFeatures:
     steps: Annotated[FloatArray, ArraySpec("d", gaps=True)] | None = None
     roles: Annotated[NDArray[np.str_], ArraySpec("d", "U", words=ROLES)] | None = None
     dropped: Annotated[NDArray[np.str_], ArraySpec("k", "U")] | None = None
+
+    @classmethod
+    def of(
+        cls, features: FloatArray, columns: Sequence[EncodedColumn], plans: Sequence[ColumnPlan], **more: Any
+    ) -> "PartyFeatures":
+        """Describe (n, d) features by their columns and by what became of the table's; ``more``: the other fields."""
+        roles = {plan.name: plan.role for plan in plans}
+        return cls(
+            features,
+            np.array([one.name for one in columns], dtype=np.str_),
+            sources=np.array([one.source for one in columns]),
+            kinds=np.array([one.kind for one in columns]),
+            offsets=np.array([one.offset for one in columns], dtype=np.float64),
+            scales=np.array([one.scale for one in columns], dtype=np.float64),
+            roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
+            dropped=np.array([plan.name for plan in plans if plan.encoding == "drop"], dtype=np.str_),
+            **more,
+        )
 
 
 @dataclass(frozen=True, eq=False)

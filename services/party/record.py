@@ -130,21 +130,9 @@ class RunRecord:
         """
         if self._folder is None:
             return
-        columns, plans = self._columns, () if self._table is None else self._table.plans
-        roles = {} if self._table is None else self._table.roles
-        table = PartyFeatures(
-            features,
-            self._names,
-            labels,
-            sources=np.array([one.source for one in columns]),
-            kinds=np.array([one.kind for one in columns]),
-            offsets=np.array([one.offset for one in columns], dtype=np.float64),
-            scales=np.array([one.scale for one in columns], dtype=np.float64),
-            widths=np.array(gridded.column_widths),
-            steps=gridded.scales,
-            roles=np.array([roles.get(one.source, "") for one in columns], dtype=np.str_),
-            dropped=np.array([plan.name for plan in plans if plan.encoding == "drop"], dtype=np.str_),
-        )
+        plans = () if self._table is None else self._table.plans
+        widths, steps = np.array(gridded.column_widths), gridded.scales
+        table = PartyFeatures.of(features, self._columns, plans, labels=labels, widths=widths, steps=steps)
         with self.lost.noting(f"{self._name}'s features of this run"):
             self._folder.write_features(self._name, table)
 

@@ -93,7 +93,7 @@ def label_array(values: Iterable[object], name: str, *, ignored: Sequence[str] =
     if empty and not may_lack:
         raise TableError(
             f"{column} is empty in {row_list(empty)} ({len(empty):,} in all), words such as NA included: give every "
-            "row a label or remove it, or use --unlabelled predict, which trains on the others and predicts these."
+            "row a label or remove it; an audit takes --unlabelled predict: it trains on the others and predicts these."
         )
     classes = {label: label for label in classes if label not in missing}
     # "01" stays text: as a number it would merge with "1".

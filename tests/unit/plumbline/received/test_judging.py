@@ -169,6 +169,11 @@ def test_a_received_column_that_is_the_secret_or_the_label_is_called_so(tmp_path
     # No two records are alike in this column nor in income: that alone makes them not one.
     assert not [one for one in facts.notes if "'own numbers'" in one]
     assert [one for one in facts.notes if "'flag' is the label 'late' itself" in one]
+    # Nor are any two columns one in which each record has a single other beside it.
+    together(tables).assign(luck=lambda one: one["luck"] + 1).to_csv(file := tmp_path / "broker.csv", index=False)
+    facts, records = prepared(tmp_path, tables, known_from=str(file), label="late")
+    assert len(records.judged) == ROWS
+    assert not [one for one in facts.notes if "'own numbers'" in one]
 
 
 def other_ids(tables: Tables) -> Tables:
@@ -302,6 +307,10 @@ def test_known_records_without_a_column_are_refused(tmp_path: Path) -> None:
     assert output.count("known (broker.csv)") == output.count("luck") == 1
     status, output = command(tmp_path, tables, "--known-from", str(file), "--known", "9")
     assert "--known-from has the known records, and --known draws some: give one of them." in output
+    together(tables).to_csv(file, index=False)
+    status, output = command(tmp_path, tables, "--known-from", str(file))
+    assert status == MENDABLE
+    assert "beside the 330 of --known-from and their duplicates: 50 are needed. Bring records of other" in output
     status, output = command(tmp_path, tables, "--secret-label", "plans")
     assert status == MENDABLE
     assert "No table has a column 'secret:plans', which --secret-label names. Did you mean 'plan'?" in output

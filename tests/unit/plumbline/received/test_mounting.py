@@ -78,6 +78,17 @@ def test_two_linear_columns_of_two_secret_ones_tell_both(tmp_path: Path) -> None
         assert told[column][1] > 0.999
 
 
+def test_of_a_linear_score_regressions_read_what_own_columns_leave(tmp_path: Path) -> None:
+    own, theirs = drawn()["own"], secret()
+    debt = np.cos(4 * np.pi * theirs["income"])
+    points = 2 * own["age"] - 3 * own["visits"] + theirs["income"] + 0.01 * debt
+    tables = {**drawn(points=points), "secret": theirs.assign(client=own["client"], debt=debt)}
+    # The score tells income, and this tells debt by no line: trees see it where own columns aren't in the score.
+    attack, part = parts(found(tmp_path, tables, known=100))["debt"]
+    assert attack == "regression(received)"
+    assert part > 0.7
+
+
 def test_who_was_given_the_model_needs_no_known_record_and_nothing_else_is_green(tmp_path: Path) -> None:
     told = found(tmp_path, drawn(score=linear_score()), known=0, is_model_told=True)
     assert parts(told)["income"][0].startswith("posterior(received, prior=")
