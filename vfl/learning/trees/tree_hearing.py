@@ -51,16 +51,18 @@ class TreeHearing:
                 rows, of_parent = self._nodes[node.number // 2]
                 rest = np.setdiff1d(rows, node.summed, assume_unique=True)
                 of_sibling = [sums - part[index] for sums, part in zip(of_parent, prefix_sums, strict=True)]
-                yield from self._sums_of(node.number ^ 1, rest, of_sibling)
+                yield from self._sums_of(node.number ^ 1, rest, of_sibling, follows=True)
 
-    def _sums_of(self, number: int, rows: IntArray, prefix_sums: list[IntArray]) -> Iterator[ToldSums]:
+    def _sums_of(
+        self, number: int, rows: IntArray, prefix_sums: list[IntArray], *, follows: bool = False
+    ) -> Iterator[ToldSums]:
         """Hear a node's sums, (columns, max_bin, 2) of each party, as those of bins; what is missing last."""
         self._nodes[number] = rows, prefix_sums
         values = self._values[rows]
         for party, columns in list(enumerate(self._columns))[1:]:
             for column, of_column in zip(columns.tolist(), prefix_sums[party], strict=True):
                 by_bin = np.vstack([np.diff(of_column, axis=0, prepend=0), values.sum(axis=0) - of_column[-1]])
-                yield ToldSums(party, column, NodeSums(rows, values, by_bin))
+                yield ToldSums(party, column, NodeSums(rows, values, by_bin, follows=follows))
 
     def _sides(self, divisions: Sequence[Division], lefts: Sequence[BoolArray]) -> Iterator[ToldSides]:
         """Hear which rows of each node go left at another party's column."""
