@@ -6,7 +6,7 @@ published, columns that vary together tell which they are (a quadratic assignmen
 et al. 2015).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Self
@@ -22,10 +22,10 @@ from vfl.arrays import BoolArray, FloatArray, IntArray
 _POINTS = (np.arange(5) + 0.5) / 5
 # Shares of bins that differ by less in all are those of one column in other records.
 _SAME = 0.02
-# What all shares weigh beside a correlation; starts and steps of an assignment.
-_SHARES, _STARTS, _STEPS, _SETTLED = 4.0, 10, 40, 1e-9
-# Assignments of more columns take minutes, and so do all swaps of two.
-_MOST_MATCHED, _MOST_SWAPPED = 150, 40
+# What all shares weigh beside a correlation; starts of an assignment, and when its swaps end.
+_SHARES, _STARTS, _SETTLED = 4.0, 20, 1e-9
+# Assignments of more columns take minutes.
+_MOST_MATCHED = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,13 @@ class PlacedColumn:
         return np.clip(inside, 1e-6, 1 - 1e-6)
 
     @property
+    def resolved(self) -> float:
+        """How much of the variance of levels is seen in places: 0 where nothing is known of any record."""
+        middles = self.levels.mean(axis=1)
+        spread = float(self.shares @ np.square(middles - self.shares @ middles))
+        return float(self.places.var()) / spread if spread > 0 else 0.0
+
+    @property
     def places(self) -> FloatArray:
         """Give each record's expected level, (n,)."""
         middles: FloatArray = self.weights @ self.levels.mean(axis=1)
@@ -80,19 +87,17 @@ def estimated_values(
     """
     costs, places = _costs(columns, moments), range(len(columns))
     if by_covariance and moments.covariance is not None and len(columns) <= _MOST_MATCHED:
-        order = _assigned(costs, columns, _correlations(moments.covariance))
-        meant = np.eye(len(columns), dtype=np.bool_)[order]
+        likely = _likely(costs, columns, _correlations(moments.covariance))
     else:
         order = linear_sum_assignment(costs)[1]
-        meant = costs <= costs[np.arange(len(costs)), order][:, None] + _SAME
-    estimate = np.empty((len(columns[0].weights), len(columns)))
-    for named, candidates in enumerate(meant.tolist()):
-        guesses = [
-            columns[place].weights @ _values_of_bins(moments, named, columns[place], in_unit)
-            for place in places
-            if candidates[place]
-        ]
-        estimate[:, named] = np.mean(guesses, axis=0)
+        alike = costs <= costs[np.arange(len(costs)), order][:, None] + _SAME
+        likely = alike / alike.sum(axis=1, keepdims=True)
+    estimate = np.zeros((len(columns[0].weights), len(columns)))
+    for named in places:
+        for place in places:
+            if likely[named, place] > 0:
+                values = columns[place].weights @ _values_of_bins(moments, named, columns[place], in_unit)
+                estimate[:, named] += likely[named, place] * values
     return estimate
 
 
@@ -139,50 +144,41 @@ def _correlations(covariance: FloatArray) -> FloatArray:
     return correlations
 
 
-def _assigned(costs: FloatArray, columns: Sequence[PlacedColumn], published: FloatArray) -> IntArray:
-    """Choose which session column each named one is, so that pairs vary together as published."""
+def _likely(costs: FloatArray, columns: Sequence[PlacedColumn], published: FloatArray) -> FloatArray:
+    """Say how likely each named column is each of the session's, (d, d), by how pairs vary together.
+
+    What better and worse assignments say is averaged: columns that vary alike are not told apart.
+    """
     places = np.column_stack([column.places for column in columns])
     varying = places.std(axis=0) > 0
     correlations = np.eye(len(costs))
     correlations[np.ix_(varying, varying)] = np.atleast_2d(np.corrcoef(places[:, varying], rowvar=False))
-    # Whatever order columns are in, what each varies with is as much.
-    profiles = np.abs(np.sort(published, axis=1)[:, None] - np.sort(correlations, axis=1)[None]).mean(axis=2)
-    first = linear_sum_assignment(profiles + costs)[1]
+    resolved = np.array([column.resolved for column in columns])
+
+    def misfit(order: IntArray) -> float:
+        off = np.square(published - correlations[np.ix_(order, order)]) * np.outer(resolved[order], resolved[order])
+        return float(off.sum()) + _SHARES * float(costs[np.arange(len(order)), order].sum())
+
     generator = np.random.default_rng(0)
-    starts = [first, *(generator.permutation(len(costs)) for _ in range(_STARTS))]
-    climbed = [_climbed(np.eye(len(costs))[start], costs, published, correlations) for start in starts]
-    orders = [_swapped(order, costs, published, correlations) for order in climbed]
-    return min(orders, key=lambda order: _misfit(order, costs, published, correlations))
+    starts = [linear_sum_assignment(costs)[1], *(generator.permutation(len(costs)) for _ in range(_STARTS))]
+    orders = [_swapped(np.asarray(start), misfit) for start in starts]
+    misfits = np.array([misfit(order) for order in orders])
+    likelihoods = np.exp(misfits.min() - misfits)
+    pairings = np.stack([np.eye(len(costs))[order] for order in orders])
+    likely: FloatArray = np.tensordot(likelihoods / likelihoods.sum(), pairings, axes=1)
+    return likely
 
 
-def _misfit(order: IntArray, costs: FloatArray, published: FloatArray, correlations: FloatArray) -> float:
-    off = float(np.square(published - correlations[np.ix_(order, order)]).sum())
-    return off + _SHARES * float(costs[np.arange(len(order)), order].sum())
-
-
-def _climbed(start: FloatArray, costs: FloatArray, published: FloatArray, correlations: FloatArray) -> IntArray:
-    """Follow the slope between permutations, from between one of them and all."""
-    mixture = (start + 1.0 / len(costs)) / 2
-    for _ in range(_STEPS):
-        slope = 4 * published @ mixture @ correlations - _SHARES * costs
-        step = np.eye(len(costs))[linear_sum_assignment(slope, maximize=True)[1]] - mixture
-        curve, rise = 2 * float((published @ step @ correlations * step).sum()), float((slope * step).sum())
-        if rise <= _SETTLED:
-            break
-        mixture = mixture + (1.0 if curve >= 0 else min(1.0, -rise / (2 * curve))) * step
-    return np.asarray(linear_sum_assignment(mixture, maximize=True)[1])
-
-
-def _swapped(order: IntArray, costs: FloatArray, published: FloatArray, correlations: FloatArray) -> IntArray:
+def _swapped(order: IntArray, misfit: Callable[[IntArray], float]) -> IntArray:
     """Swap two columns as long as that makes it better."""
-    best, order = _misfit(order, costs, published, correlations), order.copy()
+    best, order = misfit(order), order.copy()
     improves = True
     while improves:
         improves = False
-        for one, other in combinations(range(len(order)) if len(order) <= _MOST_SWAPPED else (), 2):
-            order[[one, other]] = order[[other, one]]
-            if (misfit := _misfit(order, costs, published, correlations)) < best - _SETTLED:
-                best, improves = misfit, True
+        for pair in combinations(range(len(order)), 2):
+            order[list(pair)] = order[list(reversed(pair))]
+            if (after := misfit(order)) < best - _SETTLED:
+                best, improves = after, True
             else:
-                order[[one, other]] = order[[other, one]]
+                order[list(pair)] = order[list(reversed(pair))]
     return order

@@ -21,8 +21,8 @@ from vfl.learning.hearing import NodeSums, Told, ToldGroups, ToldSides, ToldSums
 
 # Equations of more records take minutes.
 MOST_ROWS = 1_500
-# Records times columns of which sides are kept: half a gigabyte.
-_MOST_SIDES = 100_000_000
+# Records times columns of which sides are kept: half a gigabyte; and trees of which sums are.
+_MOST_SIDES, _MOST_TREES = 100_000_000, 200
 # Rows of a node of which all subsets are tried.
 _MOST_TRIED = 12
 # How much of a row's direction equations may leave open, and how far from 0 or 1 its value may be.
@@ -103,7 +103,7 @@ class HeardTrees:
                 place = parties[party], column
                 if place not in self.columns and (1 + len(self.columns)) * self.records <= _MOST_SIDES:
                     self.columns[place] = ToldColumn.of(sums, self.records)
-                if self.records <= MOST_ROWS:
+                if self.records <= MOST_ROWS and tree < _MOST_TREES:
                     self.bin_sums.setdefault(place, []).append((tree, sums))
             case ToldSides(party, column) if (parties[party], column) in self.columns:
                 self.columns[parties[party], column].hear(what)
@@ -134,24 +134,28 @@ def possible_bins(nodes: Sequence[NodeSums], rows: int, sides: BoolArray | None 
         possible[node.rows] &= node.sums[:, 1] >= node.values[:, 1:]
         weights[2 * index : 2 * index + 2, node.rows] = node.values.T
     sums = np.stack([node.sums for node in nodes], axis=1).astype(np.float64)
+    is_new = np.repeat([not node.follows for node in nodes], 2)
     for _ in range(_ROUNDS):
         before = int(possible.sum())
         for bin_ in range(possible.shape[1]):
-            _settle(possible, bin_, weights, sums[bin_].ravel())
+            _settle(possible, bin_, weights, sums[bin_].ravel(), is_new)
         if int(possible.sum()) == before:
             break
     return possible
 
 
-def _settle(possible: BoolArray, bin_: int, weights: FloatArray, sums: FloatArray) -> None:
-    """Take out of a bin, or of all others, the rows whose place in it follows from its sums."""
+def _settle(possible: BoolArray, bin_: int, weights: FloatArray, sums: FloatArray, is_new: BoolArray) -> None:
+    """Take out of a bin, or of all others, the rows whose place in it follows from its sums.
+
+    Equations that follow from others say nothing new (``is_new``); subsets of small nodes do.
+    """
     settled = possible.sum(axis=1) == 1
     remaining = sums - weights[:, possible[:, bin_] & settled].sum(axis=1)
-    for solve in (_by_equations, _by_subsets):
+    for solve, is_read in ((_by_equations, is_new), (_by_subsets, np.ones_like(is_new))):
         unknown = np.flatnonzero(possible[:, bin_] & ~settled)
         if not len(unknown):
             return
-        inside, outside = solve(weights[:, unknown], remaining)
+        inside, outside = solve(weights[np.ix_(is_read, unknown)], remaining[is_read])
         possible[unknown[outside], bin_] = False
         possible[unknown[inside]] = np.arange(possible.shape[1]) == bin_
         settled = settled | (possible.sum(axis=1) == 1)

@@ -35,10 +35,10 @@ def obstacles(plan: ClearPlan) -> Iterator[str]:
     federation, terms = plan.request.federation, plan.recipe.parties[Role.ACTIVE].plan()
     if federation.hidden is not None:
         yield "its network was trained in the lab"
-    elif not isinstance(terms.family, LinearRegression):
-        yield f"it trains {terms.learner}, and only linear models are trained in one place"
     elif reason := terms.training.unsimulated:
         yield reason
+    elif not isinstance(terms.family, LinearRegression):
+        yield f"it trains {terms.learner}, and only linear models are trained in one place"
     if names := [one.name for one in plan.recipe.defences if _IN_TRAINING & set(one.spec.stages)]:
         yield f"{' and '.join(names)} changes what is trained"
     if not plan.request.adversary.attacks_predictions:

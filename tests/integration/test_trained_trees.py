@@ -42,7 +42,7 @@ def test_trees_are_trained_and_asked_between_processes(tmp_path: Path) -> None:
 def test_an_audit_measures_labels_and_columns(tmp_path_factory: pytest.TempPathFactory) -> None:
     options = ["--data", "breast_cancer", "--learner", "boosted_trees", "--set", 'learner_options={"n_estimators": 6}']
     run = audited_once(shared_folder(tmp_path_factory), options)
-    *named, labels = read_training_findings(RunFolder(run / "parties"))
+    *named, labels, chosen = read_training_findings(RunFolder(run / "parties"))
     assert [one.attack for one in named] == [
         f"named_bins(prior={prior})" for prior in ("nothing", "marginals", "covariance")
     ]
@@ -51,6 +51,12 @@ def test_an_audit_measures_labels_and_columns(tmp_path_factory: pytest.TempPathF
     assert named[2].success > 0.2
     assert (labels.attack, labels.party, labels.kind) == ("leaf_labels", "passive", "labels")
     assert labels.success > 0.85
+    # It sends other numbers than derivatives, in a session of its own, and names nearly all of 51 rows a tree.
+    assert (chosen.attack, chosen.conduct, chosen.has_own_session) == ("chosen_gradients", "replaces_requests", True)
+    assert chosen.details["records_named"] >= 300
+    assert chosen.success > named[2].success
+    # What is told of other records tells nothing.
+    assert chosen.details["shuffled"] < 0.05
     verdict = json.loads((run / "verdict.json").read_text())
     assert verdict["light"] == "red"
     results = json.loads((run / "results.json").read_text())

@@ -18,11 +18,13 @@ class NodeSums:
         rows: (s,) that are summed.
         values: (s, 2) their g and h, whole numbers, h positive.
         sums: (bins, 2) of each bin, what is missing last.
+        follows: whether they follow from sums of other nodes.
     """
 
     rows: IntArray
     values: IntArray
     sums: IntArray
+    follows: bool = False
 
 
 @dataclass(frozen=True, eq=False)

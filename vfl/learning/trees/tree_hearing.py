@@ -8,7 +8,7 @@ import numpy as np
 from vfl.arrays import BoolArray, IntArray
 from vfl.learning.hearing import NodeSums, Told, ToldGroups, ToldSides, ToldSums
 from vfl.learning.trees.boosting import BeginTree, TreePlan
-from vfl.learning.trees.growing import Divide, Division, Histograms, NodeRows
+from vfl.learning.trees.growing import ROOT, Divide, Division, Histograms, NodeRows
 from vfl.learning.trees.tree_requests import AskPlan, FollowTree
 
 
@@ -24,6 +24,8 @@ class TreeHearing:
         self._plan: TreePlan | None = None
         self._values: IntArray = np.zeros((0, 2), dtype=np.int64)
         self._columns: list[IntArray] = []
+        # Of each node of the tree whose sums are known: its rows, and every party's sums.
+        self._nodes: dict[int, tuple[IntArray, list[IntArray]]] = {}
 
     def hear(self, request: object, answer: Any) -> Iterator[Told]:
         """Say what an answer tells, a word for each node and column."""
@@ -31,7 +33,7 @@ class TreeHearing:
             case AskPlan():
                 self._plan = answer
             case BeginTree() if self._plan is not None:
-                self.tree, self._values = request.number, request.gradients.values
+                self.tree, self._values, self._nodes = request.number, request.gradients.values, {}
                 parties = range(len(self._plan.columns))
                 self._columns = [self._plan.sampled_columns(request.number, party) for party in parties]
             case Histograms(nodes):
@@ -42,13 +44,25 @@ class TreeHearing:
                 yield ToldGroups(answer.leaves)
 
     def _sums(self, nodes: Sequence[NodeRows], prefix_sums: Sequence[IntArray]) -> Iterator[ToldSums]:
-        """Hear each other party's prefix sums, (nodes, columns, max_bin, 2), as those of bins."""
+        """Hear each other party's prefix sums, (nodes, columns, max_bin, 2), and of siblings what parents have more."""
+        for index, node in enumerate(nodes):
+            yield from self._sums_of(node.number, node.summed, [sums[index] for sums in prefix_sums])
+            if node.number > ROOT:
+                rows, of_parent = self._nodes[node.number // 2]
+                rest = np.setdiff1d(rows, node.summed, assume_unique=True)
+                of_sibling = [sums - part[index] for sums, part in zip(of_parent, prefix_sums, strict=True)]
+                yield from self._sums_of(node.number ^ 1, rest, of_sibling, follows=True)
+
+    def _sums_of(
+        self, number: int, rows: IntArray, prefix_sums: list[IntArray], *, follows: bool = False
+    ) -> Iterator[ToldSums]:
+        """Hear a node's sums, (columns, max_bin, 2) of each party, as those of bins; what is missing last."""
+        self._nodes[number] = rows, prefix_sums
+        values = self._values[rows]
         for party, columns in list(enumerate(self._columns))[1:]:
-            for node, prefixes in zip(nodes, prefix_sums[party], strict=True):
-                values = self._values[node.summed]
-                for column, of_column in zip(columns.tolist(), prefixes, strict=True):
-                    by_bin = np.vstack([np.diff(of_column, axis=0, prepend=0), values.sum(axis=0) - of_column[-1]])
-                    yield ToldSums(party, column, NodeSums(node.summed, values, by_bin))
+            for column, of_column in zip(columns.tolist(), prefix_sums[party], strict=True):
+                by_bin = np.vstack([np.diff(of_column, axis=0, prepend=0), values.sum(axis=0) - of_column[-1]])
+                yield ToldSums(party, column, NodeSums(rows, values, by_bin, follows=follows))
 
     def _sides(self, divisions: Sequence[Division], lefts: Sequence[BoolArray]) -> Iterator[ToldSides]:
         """Hear which rows of each node go left at another party's column."""

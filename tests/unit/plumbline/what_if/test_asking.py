@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from plumbline.audit import candidates
-from plumbline.audit.clear_run import run_in_one_place
+from plumbline.audit.clear_run import obstacles, run_in_one_place
 from plumbline.audit.folder import AuditFolder, new_run, read_what_if, write_duration, write_plan
 from plumbline.audit.plan import AuditPlan, ClearPlan
 from plumbline.audit.request import AuditRequest
@@ -162,6 +162,20 @@ def test_a_run_that_can_t_be_simulated_says_why(
         file.write_text(text.replace(old, new))
     with pytest.raises(ValueError, match=rf"(?s){reason}"):
         ask(again, asked(run, "debt"), RunProgress())
+
+
+def test_trees_and_shared_weights_are_not_simulated() -> None:
+    for settings, words in (
+        (
+            {"learner": "boosted_trees"},
+            "it grows trees, of which sessions aren't simulated (an audit with --drop COLUMN",
+        ),
+        ({"protocol": "shared"}, "it trains on shared weights"),
+    ):
+        request = AuditRequest.of(data="breast_cancer", attacks=("half",), settings=settings)
+        recipe = request.recipe(request.tables.party_settings).checked()
+        (reason,) = obstacles(ClearPlan(request, recipe, UP_TO_HEADLINE))
+        assert reason.startswith(words)
 
 
 def test_a_run_that_did_not_get_as_far_and_tables_that_changed_are_told(run: AuditFolder, tmp_path: Path) -> None:
