@@ -26,7 +26,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
     active, *passive = agreement.parties
     unknowns = sum(party.feature_count for party in passive)
     equations = max(1, plan.training.told_equations(plan, agreement.classes).of_model)
-    answers = plan.family.spec.answers
+    answers = agreement.answers
     names = " and ".join(party.name for party in passive)
     after = f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
     answer, parts = {
@@ -36,6 +36,8 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
     }[answers]
     parameters = "parameters as disclosed" if disclosed else "no parameters"
     how = "in the clear" if agreement.serving.tells_owners else "uniform by itself"
+    if plan.family.spec.reaches and answers == "scores":
+        how += f"; what each leaf weighs, in an order that it doesn't know; and so {active.name}'s scores"
     yield Exposure(
         party=active.name,
         owner=passive[0].name if len(passive) == 1 else "",
