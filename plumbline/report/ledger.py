@@ -6,6 +6,8 @@ from typing import Any
 from plumbline.judge.summary import RunSummary
 from services.common.exposure import Exposure
 
+_BETWEEN = "From the first prediction, between bounds: thresholds say where a record's values lie."
+
 
 def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[Exposure]:
     """Count what every party received, in training and with each prediction.
@@ -45,11 +47,9 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
         about=f"{names}'s features of one record",
         equations=equations,
         unknowns=unknowns,
-        since=(
-            "From the first prediction, between bounds: leaves and thresholds say where a record's values lie."
-            if disclosed and answers == "leaves"
-            else _since_prediction(equations, unknowns, disclosed=disclosed)
-        ),
+        since=_BETWEEN
+        if disclosed and plan.family.spec.reaches
+        else _since_prediction(equations, unknowns, disclosed=disclosed),
         possible=disclosed,
     )
     yield Exposure(

@@ -86,12 +86,12 @@ class Sessions:
         limits.check_classes(classes)
         limits.check_passive_parties(passive_parties)
         plan.training.check_parties(plan, 1 + len(passive_parties))
-        self._check_defended(plan, classes)
+        # So is the learner; and it is asked outside the lock, here and below, so that one that hangs stops nobody else.
+        columns = LearnerCalls(plan.family, self._timeout).outputs(classes)
+        self._protection.check(plan, columns)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)
-        # So is the learner; and it is asked outside the lock, here and below, so that one that hangs stops nobody else.
-        columns = LearnerCalls(plan.family, self._timeout).outputs(classes)
         opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint, columns)
         with self._condition:
             abandoned = [one for one in self._of(caller.name) if not one.is_served]
@@ -332,28 +332,6 @@ class Sessions:
     def _refuse_ended(session: SessionState) -> None:
         if session.ended is not None:
             raise OutOfOrder(f"The session has ended: {session.ended}")
-
-    def _check_defended(self, plan: TrainingPlan, classes: int) -> None:
-        """Raise InvalidMessage where defences of scores would be applied to what are no scores, or can't be."""
-        answers, names = plan.family.spec.answers, " and ".join(self._protection.names)
-        if not self._protection.is_on or answers == "scores":
-            return
-        if answers == "sums":
-            raise InvalidMessage(
-                f"The coordinator applies {names} to scores, and of the learner {plan.learner} it has none: the active "
-                "party makes them of a hidden layer. Start the coordinator without defences, and let passive parties "
-                "defend what they forward; or train another learner."
-            )
-        if self._protection.wants_gram:
-            raise InvalidMessage(
-                f"The coordinator applies {names}, for which passive parties tell how their weights relate, and of the "
-                f"learner {plan.learner} they have none: start it with other defences, or train a linear learner."
-            )
-        if 2 * LearnerCalls(plan.family, self._timeout).outputs(classes) > limits.SHARE_VALUES:
-            raise InvalidMessage(
-                f"The coordinator applies {names}, for which it is told what each leaf weighs: a message has no room "
-                "for so many leaves. Choose fewer trees (n_estimators), or a smaller max_depth."
-            )
 
     @staticmethod
     def _check_columns(session: SessionState, products: Products, *, is_active: bool = False) -> Agreement:
