@@ -1,5 +1,6 @@
 """Trees whose training is interrupted end as undisturbed ones do, and nothing is said otherwise the second time."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from services.common.errors import OutOfOrder
+from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
 from services.exchange.mailbox import Mailbox
 from services.exchange.vectors import WireVector
@@ -22,6 +23,8 @@ from vfl.crypto import keygen
 
 # In the midst of the first tree, and of the second: events of a party that two parties' training has.
 FIRST_TREE, SECOND_TREE = 17, 56
+# Agreed on anew where all go back to the first tree.
+KEYS_OF_MASKS = {"mask_key", "order"}
 
 
 @contextmanager
@@ -97,9 +100,34 @@ def test_trees_are_those_of_one_place_and_each_message_is_of_one_value(
         assert RunFolder(tmp_path).record("active").skipped_steps is None
         assert_as_in_one_place(made)
         assert {step for _, _, _, step in sent} == {0, 1}
-        keys_of_masks = {"mask_key", "order"}
-        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in keys_of_masks)
+        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in KEYS_OF_MASKS)
         assert not list((tmp_path / "state").rglob("message_*"))
+
+
+@pytest.mark.parametrize("kind", ["derivatives 0 1", "sums 1 1", "splits 1 1", "divided 2 1", "routes 2 1"])
+def test_a_line_that_is_cut_in_any_message_changes_no_tree(
+    tmp_path: Path,
+    sent: Mapping[tuple[str, str, str, int], set[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """No process ends: each goes on with what it has in memory. The message has come, and its sender hears nothing."""
+    cut = threading.Event()
+    receive = Mailbox.receive
+
+    def cut_off(self: Mailbox, peer: str, name: str, step: int, vector: WireVector) -> None:
+        receive(self, peer, name, step, vector)
+        if (name, step) == (kind, 1) and not cut.is_set():
+            cut.set()
+            raise PeerVanished(f"{self._name} does not answer: the line is cut.")
+
+    monkeypatch.setattr(Mailbox, "receive", cut_off)
+    with of_trees(tmp_path, cipher="paillier") as made:
+        train_through(made, "passive", lambda _: None)
+        assert cut.is_set()
+        assert {made.training(name).back.log.attempt for name in made.data} == {1}
+        assert_as_in_one_place(made)
+        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in KEYS_OF_MASKS)
 
 
 @pytest.mark.parametrize("victim", ["passive", "active"])
