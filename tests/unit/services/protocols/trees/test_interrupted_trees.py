@@ -17,7 +17,7 @@ from services.party.training_log import TrainingLog
 from services.protocols.trees.said_once import SaidOnce
 from services.protocols.trees.served_leaves import ServedTrees
 from services.protocols.trees.tree_side import TreeSide
-from tests.harness.interruptions import Interrupted, interrupted, train_through
+from tests.harness.interruptions import SECONDS, Interrupted, interrupted, train_through
 from tests.unit.services.protocols.trees.test_tree_sessions import OPTIONS, plain_twin
 from vfl.crypto import keygen
 
@@ -131,10 +131,44 @@ def test_a_line_that_is_cut_in_any_message_changes_no_tree(
 
 
 @pytest.mark.parametrize("victim", ["passive", "active"])
-def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_one(
-    tmp_path: Path, victim: str, monkeypatch: pytest.MonkeyPatch
+def test_who_is_a_tree_ahead_grows_it_again_with_who_died_before_it_was_whole(
+    tmp_path: Path,
+    sent: Mapping[tuple[str, str, str, int], set[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
 ) -> None:
-    """The best tree's part is taken from the state of who was started again."""
+    complete = TrainingLog.complete
+    with of_trees(tmp_path, cipher="paillier") as made:
+        (other,) = {*made.data} - {victim}
+        ahead = threading.Event()
+
+        def strike(town: Interrupted) -> None:
+            life = town.lives[victim]
+
+            def completed(log: TrainingLog, step: int, *arguments: Any, **named: Any) -> None:
+                if vars(log._state)["_life"] is not life:
+                    complete(log, step, *arguments, **named)
+                    ahead.set()
+                    return
+                if not life.is_dead.is_set():
+                    assert ahead.wait(SECONDS)
+                    life.is_dead.set()
+                complete(log, step, *arguments, **named)
+
+            monkeypatch.setattr(TrainingLog, "complete", completed)
+
+        train_through(made, victim, strike)
+        # The tree that it had whole, and the one that it had begun.
+        assert made.training(other).back.log.redone == 2
+        assert_as_in_one_place(made)
+        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in KEYS_OF_MASKS)
+
+
+@pytest.mark.parametrize(("victim", "behind"), [("passive", 2), ("active", 2), ("passive", 0), ("active", 0)])
+def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_one(
+    tmp_path: Path, victim: str, behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best tree's part is taken from the state of who was started again, or made again where it wasn't there."""
     options = {"n_estimators": 8, "early_stopping_rounds": 2, "learning_rate": 1.0}
     with of_trees(tmp_path, options=options) as made:
 
@@ -142,9 +176,11 @@ def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_on
             keep_part, life = TrainingLog.keep_part, town.lives[victim]
 
             def last(log: TrainingLog, epoch: int, arrays: Mapping[str, Any]) -> None:
-                keep_part(log, epoch, arrays)
-                if epoch == 2 and vars(log._state)["_life"] is life:
+                if epoch and epoch == behind:
+                    keep_part(log, epoch, arrays)
+                if epoch == behind and vars(log._state)["_life"] is life:
                     life.is_dead.set()
+                keep_part(log, epoch, arrays)
 
             monkeypatch.setattr(TrainingLog, "keep_part", last)
 
@@ -152,7 +188,7 @@ def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_on
         trainings = [made.training(name) for name in made.data]
         kept = trainings[0].models.kept_epoch
         assert kept is not None
-        assert 0 <= kept < 2
+        assert kept == 0
         assert {training.back.log.attempt for training in trainings} == {1}
         sides = [cast(TreeSide, training.side) for training in trainings]
         labels = trainings[0].models._labels
