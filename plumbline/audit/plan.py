@@ -179,7 +179,7 @@ def _obstacles_on_predictions(name: str, spec: AttackSpec, scenario: Scenario) -
         why = "this is a black box"
         if not scenario.knows_own_weights:
             is_shared = scenario.protocol == "shared"
-            why = "weights stay shared: nobody has them" if is_shared else "they are disclosed to nobody"
+            why = "weights stay shared: nobody has them" if is_shared else "trees disclose thresholds alone"
         yield LeftOut(name, f"needs parameters, and {why}")
 
 

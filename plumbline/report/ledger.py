@@ -6,6 +6,8 @@ from typing import Any
 from plumbline.judge.summary import RunSummary
 from services.common.exposure import Exposure
 
+_BETWEEN = "From the first prediction, between bounds: thresholds say where a record's values lie."
+
 
 def ledger(summary: RunSummary, facts: Mapping[str, Any]) -> list[Exposure]:
     """Count what every party received, in training and with each prediction.
@@ -26,7 +28,7 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
     active, *passive = agreement.parties
     unknowns = sum(party.feature_count for party in passive)
     equations = max(1, plan.training.told_equations(plan, agreement.classes).of_model)
-    answers = plan.family.spec.answers
+    answers = agreement.answers
     names = " and ".join(party.name for party in passive)
     after = f", after {', '.join(agreement.score_defences)}" if agreement.score_defences else ""
     answer, parts = {
@@ -36,6 +38,8 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
     }[answers]
     parameters = "parameters as disclosed" if disclosed else "no parameters"
     how = "in the clear" if agreement.serving.tells_owners else "uniform by itself"
+    if plan.family.spec.reaches and answers == "scores":
+        how += f"; what each leaf weighs, in an order that it doesn't know; and so {active.name}'s scores"
     yield Exposure(
         party=active.name,
         owner=passive[0].name if len(passive) == 1 else "",
@@ -43,11 +47,9 @@ def _of_predictions(summary: RunSummary, *, disclosed: bool) -> Iterator[Exposur
         about=f"{names}'s features of one record",
         equations=equations,
         unknowns=unknowns,
-        since=(
-            "From the first prediction, between bounds: leaves and thresholds say where a record's values lie."
-            if disclosed and answers == "leaves"
-            else _since_prediction(equations, unknowns, disclosed=disclosed)
-        ),
+        since=_BETWEEN
+        if disclosed and plan.family.spec.reaches
+        else _since_prediction(equations, unknowns, disclosed=disclosed),
         possible=disclosed,
     )
     yield Exposure(

@@ -238,7 +238,7 @@ def protection_table(summary: RunSummary, answer: Answer) -> Table:
         if serving.tells_owners
         else "each party's part is uniform by itself, and the coordinator reads their sum alone"
     )
-    reached = "reached leaves" if plan.family.spec.answers == "leaves" else "confidence scores"
+    reached = "reached leaves" if summary.agreement.answers == "leaves" else "confidence scores"
     calibration = calibration_words(summary)
     return Table.of(
         "Protection",

@@ -102,7 +102,9 @@ class Scoring:
         starts = range(0, len(rows), most)
         parts = (self._begin(model, rows[start : start + most]) for start in starts)
         ordered = parts if model.agreement.score_defences else _one_ahead(parts)
-        columns = LearnerCalls(model.agreement.plan.family).answer_columns(model.agreement.classes)
+        classes = model.agreement.classes
+        is_scored = model.agreement.answers == "scores"
+        columns = classes if is_scored else LearnerCalls(model.agreement.plan.family).told(classes)
         return np.vstack([np.empty((0, columns)), *(self._finish(model, part) for part in ordered)])
 
     def _begin(self, model: PartyModel, rows: Sequence[int]) -> _Part:

@@ -122,7 +122,7 @@ class Knowledge:
                 f"PLUMBLINE_PRIOR_KNOWLEDGE tells of {len(self.moments.mean)} columns, and the passive parties have "
                 f"{passive}: give those of this session."
             )
-        forwards = self.model.agreement.plan.family.spec.answers == "sums"
+        forwards = self.model.agreement.answers == "sums"
         auxiliary, received = self._with_leaves(scores) if self._reaches else (self._auxiliary(), None)
         labels = self.model.labels_of(rows)
         return attacks.PredictionView(
@@ -143,13 +143,13 @@ class Knowledge:
 
     def _auxiliary(self) -> attacks.AuxiliaryRows | None:
         auxiliary = self.auxiliary
-        if auxiliary is None or self.model.agreement.plan.family.spec.answers == "scores":
+        if auxiliary is None or self.model.agreement.answers == "scores":
             return auxiliary
         return replace(auxiliary, scores=unit_scores(auxiliary.scores))
 
     @property
     def _reaches(self) -> bool:
-        return self.model.agreement.plan.family.spec.answers == "leaves"
+        return self.model.agreement.answers == "leaves"
 
     def _with_leaves(self, leaves: FloatArray) -> tuple[attacks.AuxiliaryRows | None, FloatArray | None]:
         """Bring the leaves of complete records and of others, (n, trees) numbers, to [0, 1] alike."""

@@ -489,6 +489,12 @@ class Agreement:
         return self.plan.training.served(self)
 
     @property
+    def answers(self) -> str:
+        """What the label party is answered with: scores, sums or leaves; scores for leaves where they are defended."""
+        answers = self.plan.family.spec.answers
+        return "scores" if answers == "leaves" and self.score_defences else answers
+
+    @property
     def total_features(self) -> int:
         """Features of all parties together."""
         return sum(party.feature_count for party in self.parties)

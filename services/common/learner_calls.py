@@ -235,14 +235,8 @@ class LearnerCalls:
         """Score what ``join`` gave, (n, classes)."""
         return self._scores(lambda: self.learner.link(joined), (len(joined), classes))
 
-    def answered(self, joined: FloatArray, classes: int) -> FloatArray:
-        """Make what the label party is answered with of what ``join`` gave: scores, or sums and leaves as they are."""
-        return self.link(joined, classes) if self.learner.spec.answers == "scores" else joined
-
-    def answer_columns(self, classes: int) -> int:
-        """Count the columns of what the label party is answered with."""
-        if self.learner.spec.answers == "scores":
-            return classes
+    def told(self, classes: int) -> int:
+        """Count the numbers that the label party is told of a record, where these are no scores."""
         return self._count(self(lambda: self.learner.told(classes)), "numbers that are told")
 
     def scores(self, part: Part, joined: FloatArray, classes: int) -> FloatArray:

@@ -120,6 +120,9 @@ class Serving(Protocol):
     def check(self, products: Products) -> None:
         """Raise InvalidMessage at the coordinator for shares of scores of another kind."""
 
+    def active_columns(self, columns: int) -> int:
+        """Count the columns that the active party sends the coordinator, of others' so many."""
+
     def added(self, products: Sequence[Any]) -> Sequence[Any]:
         """Give shares of logits that the learner can join."""
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from defences import DefenceError, NoiseSource, ScoreContext, ScoreDefence
+from services.common import limits
+from services.common.agreement import TrainingPlan
 from services.common.announced import AnnouncedDefence
 from services.common.errors import InvalidMessage, OutOfOrder
 from vfl.arrays import FloatArray
@@ -39,6 +41,28 @@ class Protection:
     def wants_gram(self) -> bool:
         """Whether a defence needs W W^T of the passive parties' parameters."""
         return any("parameter_gram" in defence.spec.needs for defence in self._defences)
+
+    def check(self, plan: TrainingPlan, columns: int) -> None:
+        """Raise InvalidMessage for a plan whose scores, of shares of so many columns, can't be defended so."""
+        answers, names = plan.family.spec.answers, " and ".join(self.names)
+        if not self.is_on or answers == "scores":
+            return
+        if answers == "sums":
+            raise InvalidMessage(
+                f"The coordinator applies {names} to scores, and of the learner {plan.learner} it has none: the active "
+                "party makes them of a hidden layer. Start the coordinator without defences, and let passive parties "
+                "defend what they forward; or train another learner."
+            )
+        if self.wants_gram:
+            raise InvalidMessage(
+                f"The coordinator applies {names}, for which passive parties tell how their weights relate, and of the "
+                f"learner {plan.learner} they have none: start it with other defences, or train a linear learner."
+            )
+        if 2 * columns > limits.SHARE_VALUES:
+            raise InvalidMessage(
+                f"The coordinator applies {names}, for which it is told what each leaf weighs: a message has no room "
+                "for so many leaves. Choose fewer trees (n_estimators), or a smaller max_depth."
+            )
 
     def protected(self, scores: FloatArray, parameter_gram: FloatArray | None) -> FloatArray:
         """Protect (rows, classes) scores; raises OutOfOrder where a defence can't, or makes no numbers."""

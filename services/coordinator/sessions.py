@@ -86,12 +86,12 @@ class Sessions:
         limits.check_classes(classes)
         limits.check_passive_parties(passive_parties)
         plan.training.check_parties(plan, 1 + len(passive_parties))
-        self._check_defended(plan)
+        # So is the learner; and it is asked outside the lock, here and below, so that one that hangs stops nobody else.
+        columns = LearnerCalls(plan.family, self._timeout).outputs(classes)
+        self._protection.check(plan, columns)
         # A rehearsal: what can't work with so many classes says so now, and what has to be trained is trained.
         fingerprint = self._protection.fingerprint(classes)
         session_id = secrets.token_hex(16)
-        # So is the learner; and it is asked outside the lock, here and below, so that one that hangs stops nobody else.
-        columns = LearnerCalls(plan.family, self._timeout).outputs(classes)
         opened = SessionState(plan, classes, caller.name, tuple(sorted(passive_parties)), fingerprint, columns)
         with self._condition:
             abandoned = [one for one in self._of(caller.name) if not one.is_served]
@@ -206,9 +206,9 @@ class Sessions:
             session = self._agreed(caller, session_id)
             if caller.name != session.active:
                 raise NotAllowed("Only the session's active party may ask for scores.")
-            self._check_columns(session, products)
+            agreement = self._check_columns(session, products, is_active=True)
             shares = session.shares_of(request_id)
-            if any(share.products.shape != products.shape for share in shares.values()):
+            if any(len(share.products) != len(products) for share in shares.values()):
                 raise InvalidMessage(f"The parties' shares of request {request_id} differ in size.")
         # Kept until newer requests push it out: a repeated question gets the same answer.
         calls = LearnerCalls(session.plan.family, self._timeout)
@@ -219,7 +219,7 @@ class Sessions:
                 # It may have ended meanwhile, or this process.
                 session = self._agreed(caller, session_id)
                 logits = self._answered(session_id, session).first_logits(logits, tokens)
-        answer = calls.answered(logits, session.classes)
+        answer = calls.link(logits, session.classes) if agreement.answers == "scores" else logits
         return self._protection.protected(answer, total_gram([share.parameter_gram for share in shares.values()]))
 
     def note_ledger(self, caller: Identity, session_id: str, mark: LedgerMark) -> LedgerMark:
@@ -333,26 +333,16 @@ class Sessions:
         if session.ended is not None:
             raise OutOfOrder(f"The session has ended: {session.ended}")
 
-    def _check_defended(self, plan: TrainingPlan) -> None:
-        """Raise InvalidMessage where defences of scores would be applied to what are no scores."""
-        if self._protection.is_on and (answers := plan.family.spec.answers) != "scores":
-            of_what, passive = {
-                "sums": ("a hidden layer", ", and let passive parties defend what they forward"),
-                "leaves": ("reached leaves", ""),
-            }[answers]
-            raise InvalidMessage(
-                f"The coordinator applies {' and '.join(self._protection.names)} to scores, and of the learner "
-                f"{plan.learner} it has none: the active party makes them of {of_what}. Start the coordinator "
-                f"without defences{passive}; or train another learner."
-            )
-
     @staticmethod
-    def _check_columns(session: SessionState, products: Products) -> None:
+    def _check_columns(session: SessionState, products: Products, *, is_active: bool = False) -> Agreement:
         assert session.agreement is not None  # noqa: S101 - nobody is answered before
-        session.agreement.serving.check(products)
-        if products.shape[1] != session.columns:
-            raise InvalidMessage(f"Expected {session.columns} columns of partial scores, got {products.shape[1]}.")
+        serving = session.agreement.serving
+        serving.check(products)
+        expected = serving.active_columns(session.columns) if is_active else session.columns
+        if products.shape[1] != expected:
+            raise InvalidMessage(f"Expected {expected} columns of partial scores, got {products.shape[1]}.")
         check_magnitude(products)
+        return session.agreement
 
 
 def _joined(calls: LearnerCalls, session: SessionState, products: list[Any]) -> FloatArray:

@@ -96,20 +96,18 @@ class PartyModel:
     def scores_of(self, answer: FloatArray, rows: int) -> FloatArray:
         """Read the scores in the coordinator's answer about so many records, at the active party: (rows, classes).
 
-        They are the answer, but where the learner forwards or reaches leaves: its part makes scores of these.
+        They are the answer, but where this party is told sums or leaves: its part makes scores of these.
 
         Raises:
             InvalidMessage: for an answer of another shape.
             LearnerFailed: where another package's part can't answer.
         """
-        plan = self.agreement.plan
-        if plan.family.spec.answers == "scores":
+        answers, classes = self.agreement.answers, self.agreement.classes
+        if answers == "scores":
             return answer
-        calls, classes = LearnerCalls(plan.family), self.agreement.classes
-        if answer.shape != (expected := (rows, calls.answer_columns(classes))):
-            raise InvalidMessage(
-                f"The coordinator answers with {plan.family.spec.answers} of shape {answer.shape}, expected {expected}."
-            )
+        calls = LearnerCalls(self.agreement.plan.family)
+        if answer.shape != (shape := (rows, calls.told(classes))):
+            raise InvalidMessage(f"The coordinator answers with {answers} of shape {answer.shape}, expected {shape}.")
         return calls.scores(self.part, answer, classes)
 
     def share_of(self, rows: Sequence[int], products: Products) -> PartialScores:

@@ -71,6 +71,10 @@ class KnownWeights:
         if are_residues(products):
             raise InvalidMessage("Expected scores as numbers here.")
 
+    def active_columns(self, columns: int) -> int:
+        """As many."""
+        return columns
+
     def added(self, products: Sequence[Any]) -> Sequence[Any]:
         """Give them as they are."""
         return products

@@ -22,6 +22,7 @@ from services.party.training_log import STEPS
 from services.protocols.hu.forwarding import Forwarding
 from services.protocols.hu.gradient_exchange import GradientExchange
 from tests.harness.interruptions import Interrupted, interrupted, train_through
+from tests.unit.services.protocols.trees.test_interrupted_trees import assert_as_in_one_place, of_trees, train_killing
 from vfl.arrays import FloatArray, IntArray
 from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.linear.initialisation import initial_weights
@@ -35,6 +36,8 @@ EVENTS = 90
 # On shared weights, before its last step is taken.
 SHARED_EVENTS = 70
 SHARED: dict[str, Any] = {"cipher": "paillier", "protocol": "shared", "key_bits": 1024, "opening": "always"}
+# Of a party of two trees, until the last is whole.
+TREE_EVENTS = 75
 # Of a party of a network, until its last step is taken.
 NETWORK_EVENTS = {"plain": 50, "paillier": 70}
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -456,3 +459,21 @@ def test_products_that_are_forwarded_again_on_shared_weights_are_counted_or_refu
         pytest.raises(OutOfOrder, match="This answer would be sum 2 of the columns of a record"),
     ):
         train_through(made, "passive", strike)
+
+
+@pytest.mark.parametrize(
+    ("victim", "parties", "event"),
+    [
+        (victim, parties, event)
+        for victim, parties in some(("passive", 2), ("active", 3), ("active", 2), ("passive-1", 3))
+        # Before, it shows its keys: a death while parties agree ends the job.
+        for event in (max(5, event) for event in at_random(victim, parties, TREE_EVENTS, KILLS // 2))
+    ],
+)
+def test_trees_are_those_of_one_place_wherever_a_party_is_killed(
+    tmp_path: Path, victim: str, parties: int, event: int
+) -> None:
+    with of_trees(tmp_path, parties, cipher="paillier") as made:
+        train_killing(made, victim, event)
+        assert {made.training(name).back.log.attempt for name in made.data} == {1}
+        assert_as_in_one_place(made)

@@ -80,6 +80,10 @@ class WeightsOnShares:
         if not are_residues(products):
             raise InvalidMessage("Expected scores as residues here.")
 
+    def active_columns(self, columns: int) -> int:
+        """As many."""
+        return columns
+
     def added(self, products: Sequence[Any]) -> Sequence[Any]:
         """Add up residues: what is uniform of each is none of the sum."""
         return [SharedTerms(self.agreement).scores.sums(list(products))]

@@ -70,6 +70,11 @@ class LeafServer:
         flat = (len(records), -1)
         return np.asarray((ordered + self._masks.mask(request, shape)).reshape(flat), dtype=np.uint64)
 
+    def in_order(self, request: bytes, values: FloatArray) -> FloatArray:
+        """Put numbers of leaves, (records, trees, leaves), in the order of their shares."""
+        ordered: FloatArray = np.take_along_axis(values, self._orders(request, len(values)), axis=2)
+        return ordered
+
     def reached(self, request: bytes, places: IntArray) -> IntArray:
         """Undo the order: the index of each record's reached leaf among its tree's, from `places`, (records, trees).
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.protocols import DrawsOnce
-from services.common.scores import Products, are_residues
+from services.common.scores import Products, are_residues, check_magnitude
 from services.party.party_model import PartyModel, checked_rows
 from services.party.turned_columns import Turn
 from services.protocols.trees.leaf_serving import SECRET_BYTES, LeafServer, named_request, reached_places
@@ -114,9 +114,14 @@ class LeavesOnShares:
         """Turn nothing."""
         return Turn()
 
+    @property
+    def _is_defended(self) -> bool:
+        """Whether the coordinator makes scores, and so is told what leaves weigh."""
+        return bool(self.agreement.score_defences)
+
     def most_records(self, at_most: int) -> int:
-        """As many as fit a message."""
-        return max(1, at_most)
+        """As many as fit a message of the label party."""
+        return max(1, at_most // self.active_columns(1))
 
     def ask(self, model: PartyModel, rows: Sequence[int], engine: Any) -> "LeafQuestion":
         """Draw what names the question, for all parties."""
@@ -135,9 +140,27 @@ class LeavesOnShares:
         if not are_residues(products):
             raise InvalidMessage("Expected shares of leaves as residues here.")
 
+    def active_columns(self, columns: int) -> int:
+        """Count the label party's shares, and where scores are defended what each leaf weighs beside them."""
+        return 2 * columns if self._is_defended else columns
+
     def added(self, products: Sequence[Any]) -> Sequence[Any]:
-        """Give the places of reached leaves, in an order that the coordinator doesn't know."""
-        return [reached_places(products, _learner(self.agreement).n_estimators).astype(np.float64)]
+        """Give the places of reached leaves, in an order that the coordinator doesn't know; or (rows, 1) margins.
+
+        Raises:
+            InvalidMessage: for shares of which not exactly one leaf of each tree is reached, and for weights that are
+                no finite numbers.
+        """
+        learner = _learner(self.agreement)
+        if not self._is_defended:
+            return [reached_places(products, learner.n_estimators).astype(np.float64)]
+        shares, weights = np.hsplit(products[0], 2)
+        places = reached_places([shares, *products[1:]], learner.n_estimators)
+        weights = np.ascontiguousarray(weights).view(np.float64).reshape(*places.shape, learner.leaves)
+        check_magnitude(weights)
+        reached = np.take_along_axis(weights, places[:, :, None], axis=2)[:, :, 0]
+        # One after the other, as a model's own margins are added up.
+        return [np.cumsum(reached, axis=1)[:, -1:]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +184,28 @@ class LeafQuestion:
     def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
         """Give this party's own shares of leaves, once the others have sent theirs."""
         own = _answer(self.model, self.rows, self.drawn)
+        if self.model.agreement.score_defences:
+            own = np.hstack([own, self._weights()])
         answers()
         return own
 
+    def _weights(self) -> NDArray[np.uint64]:
+        """Give what each leaf weighs in the order of its shares, as the bits of numbers: (rows, trees * leaves)."""
+        learner, part = _learner(self.model.agreement), _part(self.model).own
+        weights = part.leaf_margins(_records(self.model, self.rows), learner.n_estimators, learner.leaves)
+        request = _named(self.model, self.rows, self.drawn)
+        ordered = _server(self.model).in_order(request, weights)
+        return ordered.reshape(len(self.rows), -1).view(np.uint64)
+
     def read(self, answer: FloatArray) -> FloatArray:
-        """Undo the order of the places, (rows, trees): which leaf of each tree is reached, own trees behind them."""
+        """Undo the order of the places, (rows, trees): which leaf of each tree is reached, own trees behind them.
+
+        Defended scores are given as they are.
+        """
         if answer.shape[0] != len(self.rows):
             raise InvalidMessage(f"The coordinator answers about {len(answer)} records, expected {len(self.rows)}.")
+        if self.model.agreement.score_defences:
+            return answer
         request = _named(self.model, self.rows, self.drawn)
         reached = _server(self.model).reached(request, answer.astype(np.int64))
         own = _part(self.model).own.before.reached(_records(self.model, self.rows))

@@ -68,6 +68,21 @@ class TreesPart:
         own = added_weights(self.before.trees, reached[:, together:], start)
         return added_weights(self.trees, reached[:, : len(self.trees)], own)
 
+    def leaf_margins(self, records: FloatArray, trees: int, leaves: int) -> FloatArray:
+        """Give what each leaf of so many trees adds to each record's margin, (records, trees, leaves).
+
+        What comes before the first tree, the label party's own ones included, is in all of the first one's leaves. 0
+        stands for leaves and trees that aren't there.
+        """
+        if self.first_margin is None:
+            raise ValueError("only the label party's part has leaves' weights")
+        margins = np.zeros((len(records), trees, leaves))
+        for at, tree in enumerate(self.trees):
+            margins[:, at, : len(tree.weights)] = [tree.weights[leaf] for leaf in tree.leaves]
+        start = np.full(len(records), self.first_margin)
+        margins[:, 0] += added_weights(self.before.trees, self.before.reached(records), start)[:, None]
+        return margins
+
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Give nodes (tree, number, party, split), own splits (column, threshold, missing left) and leaves' weights."""
         own = {f"{_BEFORE}{name}": array for name, array in _written(self.before.trees, self.before.splits).items()}

@@ -151,5 +151,15 @@ def test_trees_are_counted_by_sums_routes_and_splits(folder: Path, cipher: str) 
     in_the_clear = [one for one in rest if "in the clear" in one.received]
     assert [one.party for one in in_the_clear] == ["passive"] * (cipher == "plain")
     told, parts = rest[-2:]
-    assert told.received == "which leaf of each of 4 trees is reached for each record; no parameters"
+    assert told.received == "which leaf of each of 4 trees is reached for each record; parameters as disclosed"
+    assert told.since.startswith("From the first prediction, between bounds")
     assert parts.received == "each party's part of these leaves, uniform by itself; no parameters"
+
+
+def test_defended_trees_are_counted_by_scores_that_the_coordinator_knows(folder: Path) -> None:
+    plan = replace(UNPACKED, packing=True, learner="boosted_trees", protocol="trees", epochs=4)
+    agreement = agreed(replace(plan, learner_options={"n_estimators": 4, "max_depth": 3}, batch_size=300))
+    *_, told, parts = rows_of(folder, replace(agreement, score_defences=("score_rounding",)))
+    assert told.received == "2 confidence scores for each record, after score_rounding; parameters as disclosed"
+    assert told.since.startswith("From the first prediction, between bounds")
+    assert "what each leaf weighs" in parts.received

@@ -1,5 +1,6 @@
 """Trees whose training is interrupted end as undisturbed ones do, and nothing is said otherwise the second time."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from services.common.errors import OutOfOrder
+from services.common.errors import OutOfOrder, PeerVanished
 from services.common.run_folder import RunFolder
 from services.exchange.mailbox import Mailbox
 from services.exchange.vectors import WireVector
@@ -16,12 +17,14 @@ from services.party.training_log import TrainingLog
 from services.protocols.trees.said_once import SaidOnce
 from services.protocols.trees.served_leaves import ServedTrees
 from services.protocols.trees.tree_side import TreeSide
-from tests.harness.interruptions import Interrupted, interrupted, train_through
+from tests.harness.interruptions import SECONDS, Interrupted, interrupted, train_through
 from tests.unit.services.protocols.trees.test_tree_sessions import OPTIONS, plain_twin
 from vfl.crypto import keygen
 
 # In the midst of the first tree, and of the second: events of a party that two parties' training has.
 FIRST_TREE, SECOND_TREE = 17, 56
+# Agreed on anew where all go back to the first tree.
+KEYS_OF_MASKS = {"mask_key", "order"}
 
 
 @contextmanager
@@ -97,16 +100,75 @@ def test_trees_are_those_of_one_place_and_each_message_is_of_one_value(
         assert RunFolder(tmp_path).record("active").skipped_steps is None
         assert_as_in_one_place(made)
         assert {step for _, _, _, step in sent} == {0, 1}
-        keys_of_masks = {"mask_key", "order"}
-        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in keys_of_masks)
+        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in KEYS_OF_MASKS)
         assert not list((tmp_path / "state").rglob("message_*"))
 
 
-@pytest.mark.parametrize("victim", ["passive", "active"])
-def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_one(
-    tmp_path: Path, victim: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["derivatives 0 1", "sums 1 1", "splits 1 1", "divided 2 1", "routes 2 1"])
+def test_a_line_that_is_cut_in_any_message_changes_no_tree(
+    tmp_path: Path,
+    sent: Mapping[tuple[str, str, str, int], set[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
-    """The best tree's part is taken from the state of who was started again."""
+    """No process ends: each goes on with what it has in memory. The message has come, and its sender hears nothing."""
+    cut = threading.Event()
+    receive = Mailbox.receive
+
+    def cut_off(self: Mailbox, peer: str, name: str, step: int, vector: WireVector) -> None:
+        receive(self, peer, name, step, vector)
+        if (name, step) == (kind, 1) and not cut.is_set():
+            cut.set()
+            raise PeerVanished(f"{self._name} does not answer: the line is cut.")
+
+    monkeypatch.setattr(Mailbox, "receive", cut_off)
+    with of_trees(tmp_path, cipher="paillier") as made:
+        train_through(made, "passive", lambda _: None)
+        assert cut.is_set()
+        assert {made.training(name).back.log.attempt for name in made.data} == {1}
+        assert_as_in_one_place(made)
+        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in KEYS_OF_MASKS)
+
+
+@pytest.mark.parametrize("victim", ["passive", "active"])
+def test_who_is_a_tree_ahead_grows_it_again_with_who_died_before_it_was_whole(
+    tmp_path: Path,
+    sent: Mapping[tuple[str, str, str, int], set[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+) -> None:
+    complete = TrainingLog.complete
+    with of_trees(tmp_path, cipher="paillier") as made:
+        (other,) = {*made.data} - {victim}
+        ahead = threading.Event()
+
+        def strike(town: Interrupted) -> None:
+            life = town.lives[victim]
+
+            def completed(log: TrainingLog, step: int, *arguments: Any, **named: Any) -> None:
+                if vars(log._state)["_life"] is not life:
+                    complete(log, step, *arguments, **named)
+                    ahead.set()
+                    return
+                if not life.is_dead.is_set():
+                    assert ahead.wait(SECONDS)
+                    life.is_dead.set()
+                complete(log, step, *arguments, **named)
+
+            monkeypatch.setattr(TrainingLog, "complete", completed)
+
+        train_through(made, victim, strike)
+        # The tree that it had whole, and the one that it had begun.
+        assert made.training(other).back.log.redone == 2
+        assert_as_in_one_place(made)
+        assert all(len(contents) == 1 for at, contents in sent.items() if at[2] not in KEYS_OF_MASKS)
+
+
+@pytest.mark.parametrize(("victim", "behind"), [("passive", 2), ("active", 2), ("passive", 0), ("active", 0)])
+def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_one(
+    tmp_path: Path, victim: str, behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best tree's part is taken from the state of who was started again, or made again where it wasn't there."""
     options = {"n_estimators": 8, "early_stopping_rounds": 2, "learning_rate": 1.0}
     with of_trees(tmp_path, options=options) as made:
 
@@ -114,9 +176,11 @@ def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_on
             keep_part, life = TrainingLog.keep_part, town.lives[victim]
 
             def last(log: TrainingLog, epoch: int, arrays: Mapping[str, Any]) -> None:
-                keep_part(log, epoch, arrays)
-                if epoch == 2 and vars(log._state)["_life"] is life:
+                if epoch and epoch == behind:
+                    keep_part(log, epoch, arrays)
+                if epoch == behind and vars(log._state)["_life"] is life:
                     life.is_dead.set()
+                keep_part(log, epoch, arrays)
 
             monkeypatch.setattr(TrainingLog, "keep_part", last)
 
@@ -124,7 +188,7 @@ def test_trees_that_stop_early_are_answered_with_after_a_kill_behind_the_best_on
         trainings = [made.training(name) for name in made.data]
         kept = trainings[0].models.kept_epoch
         assert kept is not None
-        assert 0 <= kept < 2
+        assert kept == 0
         assert {training.back.log.attempt for training in trainings} == {1}
         sides = [cast(TreeSide, training.side) for training in trainings]
         labels = trainings[0].models._labels
