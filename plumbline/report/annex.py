@@ -16,7 +16,6 @@ from plumbline.judge.remedies import measures_of
 from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import LIGHT_WORDS, Cell, ColumnLine, Glance, Light, Table
-from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED
 from services.common.words import escaped
@@ -194,21 +193,17 @@ def _passive_columns(findings: Findings, party: str) -> str:
 def _protocol(findings: Findings) -> tuple[str, ...]:
     summary = findings.summary
     plan = summary.agreement.plan
+    made_elsewhere = "The model was made elsewhere and is used here: nothing was trained."
+    exchange = plan.training.summary if plan.family.spec.trains else made_elsewhere
     used = "; ".join(f"{short(where)}: {listed(names)}" for where, names in summary.defences.items())
     insecure = sum("INSECURE" in one for one in summary.warnings)
     warned = f" {counted(insecure, 'setting')} marked INSECURE: see the report." if insecure else ""
     return (
-        f"{_exchange(plan)} Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}, cipher: "
+        f"{exchange} Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}, cipher: "
         f"{short(str(plan.encryption))}. Records are matched by private set intersection: ids that others lack stay "
         f"unknown. Connections: {'mutual TLS' if summary.transport == 'mtls' else 'INSECURE, without TLS'}.{warned}",
         f"Defences applied, by place: {used}." if used else "No defence was applied beyond what is always on.",
     )
-
-
-def _exchange(plan: TrainingPlan) -> str:
-    if not plan.family.spec.trains:
-        return "The model was made elsewhere and is used here: nothing was trained."
-    return plan.training.summary
 
 
 def _attacks(findings: Findings, most: int) -> Iterator[str]:
