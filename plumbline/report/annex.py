@@ -5,7 +5,7 @@ It holds names, counts and statistics, and no cell of any table: names of classe
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from plumbline.judge.answer import ColumnAnswer, listed, short
 from plumbline.judge.findings import Findings
@@ -23,7 +23,6 @@ from vfl.data.faults import counted
 
 _MOST_SAID = 640
 BLANK = "_" * 40
-SIGNATURES = ("Controller", "Data protection officer, consulted (Art. 35(2))")
 NEVER_MEASURED = (
     "Only attacks that were run are judged, on the records of these tables. Attacks that nobody has tried, parties "
     "that collude, and intruders into a party's own machines are outside of what was measured.",
@@ -60,17 +59,19 @@ class Annex:
         title: of the run.
         subtitle: which session, when, and by which release.
         light: the worst of all.
-        verdict: what that light says.
         pages: the sections of either page.
-        signatures: who signs, with lines to do so.
     """
 
     title: str
     subtitle: str
     light: Light
-    verdict: str
     pages: tuple[tuple[Section, ...], tuple[Section, ...]]
-    signatures: tuple[str, ...]
+    signatures: ClassVar[tuple[str, ...]] = ("Controller", "Data protection officer, consulted (Art. 35(2))")
+
+    @property
+    def verdict(self) -> str:
+        """What the light says."""
+        return LIGHT_WORDS[self.light]
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,11 @@ class RunPapers:
     hashes: Mapping[str, str]
     folder: RunFolder
 
+    @property
+    def release(self) -> str:
+        """Which one measured."""
+        return f"Plumbline {short(self.facts.get('versions', {}).get('plumbline', 'of an unknown release'))}"
+
 
 def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
     """Say what a run found.
@@ -100,15 +106,14 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
     """
     summary, answer = findings.summary, findings.answer
     began = f", run on {papers.when[:10]}" if papers.when else ""
-    version = papers.facts.get("versions", {}).get("plumbline", "of an unknown release")
+    sentences = " ".join(some_sentences(answer.sentences, most))
     return Annex(
         title=f"What the federation “{short(summary.name)}” gives away",
         subtitle=(
             "Annex to a data protection impact assessment (GDPR Art. 35). Session "
-            f"{short(summary.agreement.session_id[:8])}{began}; measured by Plumbline {short(version)}."
+            f"{short(summary.agreement.session_id[:8])}{began}; measured by {papers.release}."
         ),
         light=answer.light,
-        verdict=LIGHT_WORDS[answer.light],
         pages=(
             (
                 Section("1  Purpose", _purpose(findings, papers.facts.get("request", {}))),
@@ -116,11 +121,7 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 Section("3  Protocol and defences", _protocol(findings)),
                 Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
                 Section("5  Findings", (findings.glance.sentence,), table=_matrix(findings.glance)),
-                Section(
-                    "5.1  Column by column",
-                    (" ".join(some_sentences(answer.sentences, most)),),
-                    table=columns_table(answer.columns, most),
-                ),
+                Section("5.1  Column by column", (sentences,), table=columns_table(answer.columns, most)),
             ),
             (
                 Section("6  What was not measured", points=_not_measured(findings, most)),
@@ -129,7 +130,6 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 papers_section(papers),
             ),
         ),
-        signatures=SIGNATURES,
     )
 
 
@@ -175,9 +175,8 @@ def _own_columns(folder: RunFolder, party: str) -> str:
     features = folder.features(party)
     if features.sources is None or features.kinds is None:
         return ""
-    names = dict.fromkeys(
-        str(one) for one, kind in zip(features.sources, features.kinds, strict=True) if kind != "bias"
-    )
+    sources = zip(features.sources, features.kinds, strict=True)
+    names = dict.fromkeys(str(one) for one, kind in sources if kind != "bias")
     return f"{counted(len(names), 'column')}: {listed(list(names))}" if names else "no column of its own"
 
 
