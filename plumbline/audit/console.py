@@ -26,9 +26,9 @@ from vfl.data.faults import counted
 _MOST_COLUMNS, _MOST_HITS = 20, 5
 # Of columns where the answer is on one screen.
 _MOST_IN_SHORT = 8
-# Letters of a number with its interval, which stays on one line; of any other cell, at most; of one that is a sentence,
-# and how many columns stand in a line with it.
-_A_NUMBER, _A_TEXT, _A_SENTENCE, _MOST_BESIDE_A_SENTENCE = len("100 % (100 to 100)"), 32, 60, 3
+# Letters of a number with its interval, which stays on one line; of a row's name that does, at most; of a cell that is
+# a sentence, and how many columns stand in a line with it.
+_A_NUMBER, _A_NAME, _A_SENTENCE, _MOST_BESIDE_A_SENTENCE = len("100 % (100 to 100)"), 32, 60, 3
 # How a light is shown: its colour as a ground and of letters, and a word for who sees none.
 _LIGHTS: dict[Light, tuple[str, str, str]] = {
     "red": ("bold white on red", "bold red", "RED"),
@@ -123,18 +123,17 @@ def print_table(console: Console, table: Table, most: int | None = None) -> None
         caption_justify="left",
     )
     longest = [max(len(_words(row[place])) for row in table.rows) for place in range(len(table.headings))]
-    is_tight = sum(min(one, _A_TEXT) for one in longest) + len(longest) > console.width
+    is_tight = min(longest[0], _A_NAME) + sum(longest[1:]) + len(longest) > console.width
     for place, heading in enumerate(table.headings):
         is_number = place in table.right
         is_short = is_number and longest[place] <= _A_NUMBER
-        # Names of rows, and short numbers, have what else can be broken.
-        most_letters = _longest_word(table, place) if is_tight and place and not is_short else _A_TEXT
         grid.add_column(
             heading if len(heading) <= longest[place] or not is_number else heading.replace(" ", "\n"),
             justify="right" if is_number else "left",
             overflow="fold",
             no_wrap=is_short,
-            max_width=None if is_short else most_letters,
+            # Where there is little room, names of rows and short numbers have what all else can do without.
+            max_width=_longest_word(table, place) if is_tight and place and not is_short else None,
         )
     for row in table.rows[:most]:
         grid.add_row(*(_drawn(cell, is_first=place == 0) for place, cell in enumerate(row)))

@@ -201,7 +201,10 @@ def run_table(summary: RunSummary, elapsed: float) -> Table:
     """Say what is asked of a run first, and how long it was trained."""
     trained = f"{len(summary.epochs)} epochs, {summary.steps} steps of {summary.agreement.plan.batch_size} records"
     training = f"{trained}, {summary.epoch_seconds:.1f} s per epoch" if summary.epochs else "none: an installed model"
-    facts = [(name, f"{figure}; {words}") for name, figure, words in facts_of(summary, elapsed)]
+    facts = [
+        (name, f"{figure} {words if words.startswith('(') else f'({words})'}")
+        for name, figure, words in facts_of(summary, elapsed)
+    ]
     return Table.of("The run", "", "What|Value", [*facts, ("Training", training)])
 
 
