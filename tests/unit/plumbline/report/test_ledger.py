@@ -151,5 +151,6 @@ def test_trees_are_counted_by_sums_routes_and_splits(folder: Path, cipher: str) 
     in_the_clear = [one for one in rest if "in the clear" in one.received]
     assert [one.party for one in in_the_clear] == ["passive"] * (cipher == "plain")
     told, parts = rest[-2:]
-    assert told.received == "which leaf of each of 4 trees is reached for each record; no parameters"
+    assert told.received == "which leaf of each of 4 trees is reached for each record; parameters as disclosed"
+    assert (told.possible, "between bounds" in told.since) == (True, True)
     assert parts.received == "each party's part of these leaves, uniform by itself; no parameters"
