@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rich import box, table
+from rich import box
 from rich.console import Console
+from rich.table import Table as Grid
 from rich.text import Text
 
 from plumbline.audit.request import Verbosity
@@ -25,9 +26,9 @@ from vfl.data.faults import counted
 _MOST_COLUMNS, _MOST_HITS = 20, 5
 # Of columns where the answer is on one screen.
 _MOST_IN_SHORT = 8
-# Letters of a number with its interval, which stays on one line; of a row's name, at least; of any other cell, at
-# most; of one that is a sentence, and how many columns stand in a line with it.
-_A_NUMBER, _A_NAME, _A_TEXT, _A_SENTENCE, _MOST_BESIDE_A_SENTENCE = len("100 % (100 to 100)"), 17, 32, 60, 3
+# Letters of a number with its interval, which stays on one line; of a row's name that does, at most; of a cell that is
+# a sentence, and how many columns stand in a line with it.
+_A_NUMBER, _A_NAME, _A_SENTENCE, _MOST_BESIDE_A_SENTENCE = len("100 % (100 to 100)"), 32, 60, 3
 # How a light is shown: its colour as a ground and of letters, and a word for who sees none.
 _LIGHTS: dict[Light, tuple[str, str, str]] = {
     "red": ("bold white on red", "bold red", "RED"),
@@ -60,8 +61,8 @@ def print_findings(console: Console, findings: Findings, elapsed: float, verbosi
         _print_in_short(console, findings)
         return
     print_verdict(console, findings)
-    for one in _tables(findings, elapsed):
-        print_table(console, one)
+    for table in _tables(findings, elapsed):
+        print_table(console, table)
     notes = (f"{one.attack}: {note}" for one in findings.predictions.attacks for note in one.notes)
     promises = (
         f"{one.defence} at {party} expects: {', '.join(f'{what} {value}' for what, value in expectations(one))}."
@@ -92,50 +93,59 @@ def say(console: Console, *sentences: str, style: str = "") -> None:
         console.print(shown_text(sentence, style), highlight=False)
 
 
-def print_table(console: Console, shown: Table, most: int | None = None) -> None:
+def print_table(console: Console, table: Table, most: int | None = None) -> None:
     """Draw a table, of at most so many rows; nothing without any. Long words take a second line, short numbers never.
 
     A cell with a light has its word, and the first has its colour. Last cells as long as sentences stand beneath.
     """
-    if not shown.rows:
+    if not table.rows:
         return
-    if max(len(_words(row[-1])) for row in shown.rows) > _A_SENTENCE:
-        if len(shown.headings) > _MOST_BESIDE_A_SENTENCE:
-            headings, rows = shown.headings[:-1], tuple(row[:-1] for row in shown.rows)
-            print_table(console, replace(shown, caption="", headings=headings, rows=rows), most)
+    if max(len(_words(row[-1])) for row in table.rows) > _A_SENTENCE:
+        if len(table.headings) > _MOST_BESIDE_A_SENTENCE:
+            headings, rows = table.headings[:-1], tuple(row[:-1] for row in table.rows)
+            print_table(console, replace(table, caption="", headings=headings, rows=rows), most)
         else:
-            console.print(shown_text(shown.title, "italic"))
-        for name, *others in shown.rows:
-            whose = "".join(f", {_words(one)}" for one in others[:-1][:1])
-            if words := _words(others[-1]):
+            console.print(shown_text(table.title, "italic"))
+        for name, *cells in table.rows:
+            whose = "".join(f", {_words(one)}" for one in cells[:-1][:1])
+            if words := _words(cells[-1]):
                 console.print(shown_text(_words(name), "bold") + shown_text(f"{whose}: {words}"), highlight=False)
-        say(console, shown.caption, style="italic")
+        say(console, table.caption, style="italic")
         return
-    drawn = table.Table(
-        title=shown_text(shown.title) if shown.title else None,
+    grid = Grid(
+        title=shown_text(table.title) if table.title else None,
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         padding=0,
-        caption=shown_text(shown.caption) if shown.caption else None,
+        caption=shown_text(table.caption) if table.caption else None,
         caption_justify="left",
     )
-    for place, heading in enumerate(shown.headings):
-        is_number, longest = place in shown.right, max(len(_words(row[place])) for row in shown.rows)
-        drawn.add_column(
-            heading if len(heading) <= longest or not is_number else heading.replace(" ", "\n"),
+    longest = [max(len(_words(row[place])) for row in table.rows) for place in range(len(table.headings))]
+    is_tight = min(longest[0], _A_NAME) + sum(longest[1:]) + len(longest) > console.width
+    for place, heading in enumerate(table.headings):
+        is_number = place in table.right
+        is_short = is_number and longest[place] <= _A_NUMBER
+        grid.add_column(
+            heading if len(heading) <= longest[place] or not is_number else heading.replace(" ", "\n"),
             justify="right" if is_number else "left",
             overflow="fold",
-            no_wrap=is_number and longest <= _A_NUMBER,
-            min_width=min(longest, _A_NAME) if place == 0 else None,
-            max_width=None if is_number else _A_TEXT,
+            no_wrap=is_short,
+            # Where there is little room, names of rows and short numbers have what all else can do without.
+            max_width=_longest_word(table, place) if is_tight and place and not is_short else None,
         )
-    for row in shown.rows[:most]:
-        drawn.add_row(*(_drawn(cell, is_first=place == 0) for place, cell in enumerate(row)))
-    console.print(drawn)
-    if most is not None and (more := len(shown.rows) - most) > 0:
+    for row in table.rows[:most]:
+        grid.add_row(*(_drawn(cell, is_first=place == 0) for place, cell in enumerate(row)))
+    console.print(grid)
+    if most is not None and (more := len(table.rows) - most) > 0:
         console.print(f"The report has {more} more columns.", highlight=False)
+
+
+def _longest_word(table: Table, place: int) -> int:
+    """Count the letters of what isn't broken in a column: words, and the beginning of an interval."""
+    cells = (_drawn(row[place], is_first=False).plain for row in table.rows)
+    return max(map(len, re.split(r" (?!to )", " ".join((table.headings[place], *cells)))))
 
 
 def _words(cell: str | Cell) -> str:
@@ -187,13 +197,13 @@ def print_verdict(console: Console, findings: Findings) -> None:
     answer = findings.answer
     print_answer(console, answer)
     _print_notes(console, findings)
-    for one in (
+    for table in (
         tables.training_table(findings),
         tables.labels_table(findings),
         tables.persons_table(findings.persons),
         tables.variants_table(findings),
     ):
-        print_table(console, one)
+        print_table(console, table)
     say(console, *answer.labels, style="bold")
     say(console, findings.malicious_words, *answer.not_measured, *not_applicable(findings), findings.cost_words)
     say(console, *findings.summary.warnings, style="bold red")

@@ -13,7 +13,7 @@ from plumbline.judge.federation_part import at
 from plumbline.judge.lights import RED_PART, are_too_few, light_of, light_of_column, light_of_training, worst
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
-from plumbline.judge.record_risks import PersonRisk
+from plumbline.judge.record_risks import PersonRisk, RiskShare
 from plumbline.judge.session_sentences import sessions_behind
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light
@@ -130,32 +130,22 @@ def _persons(risks: Sequence[PersonRisk]) -> Cell:
     shares = [one for risk in risks for one in risk.shares if one.bound == _HALF]
     if not shares:
         return NOT_MEASURED
-    lights = list[Light]()
-    for share in shares:
-        beyond = share.control is not None and share.share.low > share.control.high
-        lights.append(
-            ("red" if share.share.mean >= RED_PART else "amber")
-            if beyond
-            else "green"
-            if share.share.high < _SMALL
-            else "grey"
-        )
+    lights = [_light_of_share(one) for one in shares]
     light = worst(lights)
     most = max(one.share.mean for one, its in zip(shares, lights, strict=True) if its == light)
     return Cell(light, "not shown" if light == "grey" else f"{percent(most)} of them")
 
 
-_LABELS: dict[Light, str] = {
-    "red": "labels leak much",
-    "amber": "labels leak something",
-    "green": "labels leak little",
-    "grey": "labels are not shown either way",
-}
+def _light_of_share(share: RiskShare) -> Light:
+    if share.control is not None and share.share.low > share.control.high:
+        return "red" if share.share.mean >= RED_PART else "amber"
+    return "green" if share.share.high < _SMALL else "grey"
 
 
 def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell, besides: Light = "green") -> str:
     """Say in at most twenty words what leaks."""
-    of_labels = "labels were not measured" if labels == NOT_MEASURED else _LABELS[labels.light]
+    how = {"red": "leak much", "amber": "leak something", "green": "leak little"}.get(labels.light)
+    of_labels = f"labels {'were not measured' if labels == NOT_MEASURED else how or 'are not shown either way'}"
     lights = [one.light for one in columns]
     leaking, much = sum(light in ("red", "amber") for light in lights), lights.count("red")
     if leaking:

@@ -55,9 +55,15 @@ from vfl.data.faults import counted
 _ROLES = {"active": "the active party", "passive": "the passive party"}
 # What a black box shows itself by.
 _KEPT = NEEDS["prediction"]["weights_passive"]
-# Of columns whose light is that of means, on which scale; and of those whose light is that of persons.
-_BETTER = "reconstruct {{}} {than}{on} than it could guess"
-_READS = "read nearly exactly at least {on} of {{}} that it could not guess"
+# What is told of columns, by their light and the measure that it rests on.
+_TOLD: dict[tuple[Light, str], str] = {
+    ("red", "levels"): "reconstruct {} far better than it could guess",
+    ("red", "logs"): "reconstruct {} far better on a log scale than it could guess",
+    ("red", "read"): "read nearly exactly at least half of the values of {} that it could not guess",
+    ("amber", "levels"): "reconstruct {} somewhat better than it could guess",
+    ("amber", "logs"): "reconstruct {} somewhat better on a log scale than it could guess",
+    ("amber", "read"): "read nearly exactly at least a tenth of the values of {} that it could not guess",
+}
 
 
 @dataclass(frozen=True)
@@ -142,14 +148,12 @@ def answer_of(
     case = _Case(summary, predictions, training, titles)
     columns = _ranked(predictions)
     parties = (_active_answer(case), *(_passive_answer(case, party, columns) for party in case.passive))
-    labels = _told(case) or (
-        _labels_not_told(case)
-        if case.labels
-        else f"What {together([case.title(one) for one in case.passive])} can tell of labels was not measured"
-        + (": attacks on them had no answer." if case.abstained else ".")
-    )
+    limits = [limit_sentence(predictions.limit, columns, summary.agreement)]
+    if case.labels:
+        limits.append(label_limit_sentence(predictions.limit, summary.agreement, case.label_defences))
+    sentences = [*_columns_sentences(case, columns), *_training_sentences(case), _labels_sentence(case)]
     return Answer(
-        sentences=(*_columns_sentences(case, columns), *_training_sentences(case), labels, *_insecure(case)),
+        sentences=(*sentences, *_insecure(case)),
         light=worst([one.light for one in parties]),
         parties=parties,
         columns=columns,
@@ -157,17 +161,7 @@ def answer_of(
         not_measured=tuple(_not_measured(case, columns)),
         label_levels=tuple(one.levels for one in case.labels),
         rarest=tuple(one.rarest.part for one in case.labels if one.rarest is not None and one.rarest.is_told),
-        sessions=" ".join(
-            filter(
-                None,
-                (
-                    limit_sentence(predictions.limit, columns, summary.agreement),
-                    label_limit_sentence(predictions.limit, summary.agreement, case.label_defences)
-                    if case.labels
-                    else "",
-                ),
-            )
-        ),
+        sessions=" ".join(filter(None, limits)),
     )
 
 
@@ -235,11 +229,9 @@ def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     if not sensitive:
         return []
     leaking = [one for one in sensitive if one.light in ("red", "amber")]
-    which = (
-        f"{len(leaking)} can be told better than by guessing: {_names(case, leaking)}"
-        if leaking
-        else ("none is shown to be told" if any(one.light == "grey" for one in sensitive) else "none can be told")
-    )
+    which = "none is shown to be told" if any(one.light == "grey" for one in sensitive) else "none can be told"
+    if leaking:
+        which = f"{len(leaking)} can be told better than by guessing: {_names(case, leaking)}"
     return [f"Of {counted(len(sensitive), 'sensitive column')}, {which}."]
 
 
@@ -272,28 +264,16 @@ def _why_not(case: _Case) -> str:
 
 def _too_few(case: _Case) -> str:
     findings = case.predictions
-    records = (
-        f"{findings.records} test records" if findings.distinct == findings.records else f"{judged_words(findings)},"
-    )
+    is_plain = findings.distinct == findings.records
+    records = f"{findings.records} test records" if is_plain else f"{judged_words(findings)},"
     return f"{records} are too few to judge, {LEAST_RECORDS} are needed"
 
 
 def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is_kept: bool = False) -> list[str]:
     """Say which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
-    red = [one for one in columns if one.light == "red"]
-    amber = [one for one in columns if one.light == "amber" and _is_told(one)]
-    groups = [
-        (words.format(than=than, on=on), [one for one in some if rests_on(one, one.light) == measure])
-        for than, share, some in (
-            ("far better", "half of the values", red),
-            ("somewhat better", "a tenth of the values", amber),
-        )
-        for measure, words, on in (
-            ("levels", _BETTER, ""),
-            ("logs", _BETTER, " on a log scale"),
-            ("read", _READS, share),
-        )
-    ]
+    leaking = [one for one in columns if one.light == "red" or _is_told(one)]
+    kinds = [(one.light, rests_on(one, one.light)) for one in leaking]
+    groups = [(_TOLD[its], [one for one, kind in zip(leaking, kinds, strict=True) if kind == its]) for its in _TOLD]
     sentences, subject = list[str](), who
     it, once = ("Without them it", "Without them, once") if is_kept else ("It", "Once")
     for phrase, group in groups:
@@ -309,15 +289,13 @@ def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is
         sentences.append(f"{who} can reconstruct {whom} {adverb}a tenth better than it could guess{alone}.")
     for knowledge in ONCE_IT_KNOWS.values():
         if group := [one for one in columns if once_it_knows(one) == knowledge]:
-            what = f"{len(group)} more ({_names(case, group)})" if red or amber else _counted(case, group, columns)
+            what = f"{len(group)} more ({_names(case, group)})" if leaking else _counted(case, group, columns)
             sentences.append(f"{once} it knows {knowledge}, it can reconstruct {what} a tenth better, or more.")
     if gaps := [one for one in columns if _is_gap(one)]:
         sentences.append(f"{it} can tell whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there.")
-    return (
-        sentences
-        if is_kept
-        else [*sentences, *_left_open(columns, lambda group: f"{len(group)} ({_names(case, group)})")]
-    )
+    if is_kept:
+        return sentences
+    return [*sentences, *_left_open(columns, lambda group: f"{len(group)} ({_names(case, group)})")]
 
 
 def _left_open(columns: Sequence[ColumnAnswer], named: Callable[[Sequence[ColumnAnswer]], str]) -> list[str]:
@@ -363,6 +341,13 @@ def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
 
 
 # -- labels, and what training gave away else --------------------------------------------------------------------------
+
+
+def _labels_sentence(case: _Case) -> str:
+    if not case.labels:
+        why = ": attacks on them had no answer" if case.abstained else ""
+        return f"What {together(list(map(case.title, case.passive)))} can tell of labels was not measured{why}."
+    return _told(case) or _labels_not_told(case)
 
 
 def _told(case: _Case) -> str:

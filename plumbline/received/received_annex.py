@@ -11,7 +11,7 @@ from plumbline.received.kinds import grouped
 from plumbline.received.received_findings import ReceivedFindings
 from plumbline.report import annex
 from plumbline.report.annex import BLANK, Annex, RunPapers, Section, columns_table, said, some_sentences
-from plumbline.telling.document import LIGHT_WORDS, Table
+from plumbline.telling.document import Table
 from vfl.data.faults import counted
 
 
@@ -25,34 +25,28 @@ def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) 
     """
     facts, answer = findings.facts, findings.answer
     began = f" Judged on {papers.when[:10]}" if papers.when else " Judged"
-    version = papers.facts.get("versions", {}).get("plumbline", "of an unknown release")
     sentences = (" ".join(some_sentences((*answer.sentences, *filter(None, [findings.control_words])), most)),)
+    columns = columns_table(answer.columns, most, "Secret", "what is received")
+    unmeasured = (*some_sentences((*facts.notes, *answer.not_measured), most), *annex.NEVER_MEASURED)
     return Annex(
         title=f"What “{short(facts.received)}” tells of “{short(facts.secret)}”",
-        subtitle=f"Annex to a data protection impact assessment (GDPR Art. 35).{began} by Plumbline {short(version)}.",
+        subtitle=f"Annex to a data protection impact assessment (GDPR Art. 35).{began} by {papers.release}.",
         light=answer.light,
-        verdict=LIGHT_WORDS[answer.light],
         pages=(
             (
                 Section("1  Purpose", (_purpose(findings),)),
                 Section("2  What is received", table=_received(findings, most)),
                 Section("3  Who receives it", (_receiver(findings),)),
                 Section("4  Adversaries that were tried", (_adversaries(findings),)),
-                Section(
-                    "5  Findings", sentences, table=columns_table(answer.columns, most, "Secret", "what is received")
-                ),
+                Section("5  Findings", sentences, table=columns),
             ),
             (
-                Section(
-                    "6  What was not measured",
-                    points=(*some_sentences((*facts.notes, *answer.not_measured), most), *annex.NEVER_MEASURED),
-                ),
+                Section("6  What was not measured", points=unmeasured),
                 annex.risk_section([row_of_columns(answer, one) for one in answer.parties], most),
                 Section("8  Measures to choose", choices=tuple(map(said, _measures(findings)))),
                 annex.papers_section(papers),
             ),
         ),
-        signatures=annex.SIGNATURES,
     )
 
 

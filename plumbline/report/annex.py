@@ -5,7 +5,7 @@ It holds names, counts and statistics, and no cell of any table: names of classe
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from plumbline.judge.answer import ColumnAnswer, listed, short
 from plumbline.judge.findings import Findings
@@ -16,7 +16,6 @@ from plumbline.judge.remedies import measures_of
 from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
 from plumbline.telling.document import LIGHT_WORDS, Cell, ColumnLine, Glance, Light, Table
-from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED
 from services.common.words import escaped
@@ -24,7 +23,6 @@ from vfl.data.faults import counted
 
 _MOST_SAID = 640
 BLANK = "_" * 40
-SIGNATURES = ("Controller", "Data protection officer, consulted (Art. 35(2))")
 NEVER_MEASURED = (
     "Only attacks that were run are judged, on the records of these tables. Attacks that nobody has tried, parties "
     "that collude, and intruders into a party's own machines are outside of what was measured.",
@@ -61,17 +59,19 @@ class Annex:
         title: of the run.
         subtitle: which session, when, and by which release.
         light: the worst of all.
-        verdict: what that light says.
         pages: the sections of either page.
-        signatures: who signs, with lines to do so.
     """
 
     title: str
     subtitle: str
     light: Light
-    verdict: str
     pages: tuple[tuple[Section, ...], tuple[Section, ...]]
-    signatures: tuple[str, ...]
+    signatures: ClassVar[tuple[str, ...]] = ("Controller", "Data protection officer, consulted (Art. 35(2))")
+
+    @property
+    def verdict(self) -> str:
+        """What the light says."""
+        return LIGHT_WORDS[self.light]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,11 @@ class RunPapers:
     hashes: Mapping[str, str]
     folder: RunFolder
 
+    @property
+    def release(self) -> str:
+        """Which one measured."""
+        return f"Plumbline {short(self.facts.get('versions', {}).get('plumbline', 'of an unknown release'))}"
+
 
 def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
     """Say what a run found.
@@ -101,15 +106,14 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
     """
     summary, answer = findings.summary, findings.answer
     began = f", run on {papers.when[:10]}" if papers.when else ""
-    version = papers.facts.get("versions", {}).get("plumbline", "of an unknown release")
+    sentences = " ".join(some_sentences(answer.sentences, most))
     return Annex(
         title=f"What the federation “{short(summary.name)}” gives away",
         subtitle=(
             "Annex to a data protection impact assessment (GDPR Art. 35). Session "
-            f"{short(summary.agreement.session_id[:8])}{began}; measured by Plumbline {short(version)}."
+            f"{short(summary.agreement.session_id[:8])}{began}; measured by {papers.release}."
         ),
         light=answer.light,
-        verdict=LIGHT_WORDS[answer.light],
         pages=(
             (
                 Section("1  Purpose", _purpose(findings, papers.facts.get("request", {}))),
@@ -117,11 +121,7 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 Section("3  Protocol and defences", _protocol(findings)),
                 Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
                 Section("5  Findings", (findings.glance.sentence,), table=_matrix(findings.glance)),
-                Section(
-                    "5.1  Column by column",
-                    (" ".join(some_sentences(answer.sentences, most)),),
-                    table=columns_table(answer.columns, most),
-                ),
+                Section("5.1  Column by column", (sentences,), table=columns_table(answer.columns, most)),
             ),
             (
                 Section("6  What was not measured", points=_not_measured(findings, most)),
@@ -130,7 +130,6 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 papers_section(papers),
             ),
         ),
-        signatures=SIGNATURES,
     )
 
 
@@ -176,9 +175,8 @@ def _own_columns(folder: RunFolder, party: str) -> str:
     features = folder.features(party)
     if features.sources is None or features.kinds is None:
         return ""
-    names = dict.fromkeys(
-        str(one) for one, kind in zip(features.sources, features.kinds, strict=True) if kind != "bias"
-    )
+    sources = zip(features.sources, features.kinds, strict=True)
+    names = dict.fromkeys(str(one) for one, kind in sources if kind != "bias")
     return f"{counted(len(names), 'column')}: {listed(list(names))}" if names else "no column of its own"
 
 
@@ -194,21 +192,17 @@ def _passive_columns(findings: Findings, party: str) -> str:
 def _protocol(findings: Findings) -> tuple[str, ...]:
     summary = findings.summary
     plan = summary.agreement.plan
+    made_elsewhere = "The model was made elsewhere and is used here: nothing was trained."
+    exchange = plan.training.summary if plan.family.spec.trains else made_elsewhere
     used = "; ".join(f"{short(where)}: {listed(names)}" for where, names in summary.defences.items())
     insecure = sum("INSECURE" in one for one in summary.warnings)
     warned = f" {counted(insecure, 'setting')} marked INSECURE: see the report." if insecure else ""
     return (
-        f"{_exchange(plan)} Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}, cipher: "
+        f"{exchange} Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}, cipher: "
         f"{short(str(plan.encryption))}. Records are matched by private set intersection: ids that others lack stay "
         f"unknown. Connections: {'mutual TLS' if summary.transport == 'mtls' else 'INSECURE, without TLS'}.{warned}",
         f"Defences applied, by place: {used}." if used else "No defence was applied beyond what is always on.",
     )
-
-
-def _exchange(plan: TrainingPlan) -> str:
-    if not plan.family.spec.trains:
-        return "The model was made elsewhere and is used here: nothing was trained."
-    return plan.training.summary
 
 
 def _attacks(findings: Findings, most: int) -> Iterator[str]:

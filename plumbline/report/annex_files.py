@@ -126,17 +126,17 @@ def _add_section(document: "Document", section: Section, *, starts_page: bool) -
         document.add_paragraph().add_run(section.note).italic = True
 
 
-def _add_table(document: "Document", shown: Table) -> None:
-    table = document.add_table(1, len(shown.headings), "Table Grid")
-    for cell, text in zip(table.rows[0].cells, shown.headings, strict=True):
+def _add_table(document: "Document", content: Table) -> None:
+    table = document.add_table(1, len(content.headings), "Table Grid")
+    for cell, text in zip(table.rows[0].cells, content.headings, strict=True):
         cell.paragraphs[0].add_run(text).bold = True
-    for row in shown.rows:
-        for cell, content in zip(table.add_row().cells, row, strict=True):
-            cell.text = content.words if isinstance(content, Cell) else content
-            if isinstance(content, Cell):
-                _colour(cell, content.light)
+    for row in content.rows:
+        for cell, written in zip(table.add_row().cells, row, strict=True):
+            cell.text = written.words if isinstance(written, Cell) else written
+            if isinstance(written, Cell):
+                _colour(cell, written.light)
     width = sum(column.width for column in table.columns)
-    for column, share in zip(table.columns, shown.widths, strict=False):
+    for column, share in zip(table.columns, content.widths, strict=False):
         for cell in column.cells:
             cell.width = int(width * share / 100)
 

@@ -56,7 +56,7 @@ def environment(*packages: str) -> Environment:
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
 
-    templates.globals |= {"asset": asset, "Table": Table.of}
+    templates.globals |= {"asset": asset, "Table": Table.of, "table_under": Table.under}
     templates.filters |= {"cut": cut, "percent": percent, "hundredths": hundredths, "seconds": seconds}
     return templates
 

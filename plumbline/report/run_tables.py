@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attacks import LEVELS
 from plumbline.judge.answer import LABEL_LEVEL_WORDS, Answer, ColumnAnswer, own, part_words
-from plumbline.judge.federation_part import FLOOR, HEADLINE, at
+from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
@@ -81,106 +81,90 @@ def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence
 
 def attacks_table(strengths: Iterable[Strength]) -> Table:
     """List attacks on predictions that ran, the strongest first."""
+    rows = []
+    for strength in strengths:
+        attack, shares = strength.finding, map(percent, (strength.mean, strength.largest))
+        name = f"{attack.attack} after {attack.sessions} sessions" if attack.sessions > 1 else attack.attack
+        covered = "" if attack.coverage is None else percent(attack.coverage)
+        measures = (_error(attack.mse), percent(attack.accuracy), covered, f"{attack.seconds:.2f}")
+        rows.append((name, attack.level, *shares, *measures))
     return Table.of(
         "Attacks on predictions",
         f"Shares at level {HEADLINE}, or at the attack's own where that is higher. Labels kept: records that an "
         "independent classifier labels alike before and after reconstruction.",
         "Attack|Knows beforehand|>Mean share|>Largest share|>Squared error|>Labels kept|>Covered|>Seconds",
-        (
-            (
-                f"{one.attack} after {one.sessions} sessions" if one.sessions > 1 else one.attack,
-                one.level,
-                *map(percent, (strength.mean, strength.largest)),
-                _error(one.mse),
-                percent(one.accuracy),
-                "" if one.coverage is None else percent(one.coverage),
-                f"{one.seconds:.2f}",
-            )
-            for strength in strengths
-            for one in (strength.finding,)
-        ),
+        rows,
     )
 
 
 def baselines_table(findings: Findings) -> Table:
     """List guesses that see no score, the best first."""
+    baselines = sorted(findings.predictions.baselines, key=lambda one: one.mse.mean)
     return Table.of(
         "Baselines",
         "What could be guessed anyway: attacks are measured against these, and none of them is a leak.",
         "Guess|Knows beforehand|>Squared error",
-        (
-            (one.name, one.level, _error(one.mse))
-            for one in sorted(findings.predictions.baselines, key=lambda one: one.mse.mean)
-        ),
+        ((one.name, one.level, _error(one.mse)) for one in baselines),
     )
 
 
 def absent_table(findings: Findings) -> Table:
     """List attacks that gave no result, and why."""
-    return Table.of(
-        "Attacks that did not run",
-        "An attack that failed, or did not apply, says nothing about safety.",
-        "Attack|What became of it|Because",
-        (
-            *((one.attack, one.status, one.reason) for one in findings.predictions.attacks if one.mse is None),
-            *(
-                (f"{one.attack} by {findings.answer.called(one.party)}", "not done", one.reason)
-                for one in findings.training
-                if not one.kind
-            ),
-        ),
-    )
+    rows = [(one.attack, one.status, one.reason) for one in findings.predictions.attacks if one.mse is None]
+    for other in findings.training:
+        if not other.kind:
+            rows.append((f"{other.attack} by {findings.answer.called(other.party)}", "not done", other.reason))
+    caption = "An attack that failed, or did not apply, says nothing about safety."
+    return Table.of("Attacks that did not run", caption, "Attack|What became of it|Because", rows)
 
 
 def training_table(findings: Findings) -> Table:
     """List what attacks on training found."""
+    rows = []
+    for finding in findings.training:
+        if finding.kind:
+            shares = map(_places, (finding.success, finding.resolved)) if finding.is_scored else ("", "")
+            epochs = ", ".join(map(percent, finding.by_epoch[:_MOST_EPOCHS]))
+            more = " ..." if len(finding.by_epoch) > _MOST_EPOCHS else ""
+            note = finding.reason if finding.is_scored else f"not scored: {finding.facts} {finding.reason}"
+            party = findings.answer.called(finding.party)
+            rows.append((finding.attack, party, finding.kind, *shares, epochs + more, note))
     return Table.of(
         "Attacks on training",
         "Labels; single features up to their sign; features read exactly; parts of scores. Right: of what was "
         "attacked; answered: of the same, right or not.",
         "Attack|By|Of|>Right|>Answered|Right by epoch|Note",
-        (
-            (
-                *(one.attack, findings.answer.called(one.party), one.kind),
-                *(map(_places, (one.success, one.resolved)) if one.is_scored else ("", "")),
-                ", ".join(map(percent, one.by_epoch[:_MOST_EPOCHS])) + " ..." * (len(one.by_epoch) > _MOST_EPOCHS),
-                one.reason if one.is_scored else f"not scored: {one.facts} {one.reason}",
-            )
-            for one in findings.training
-            if one.kind
-        ),
+        rows,
     )
 
 
 def labels_table(findings: Findings) -> Table:
     """List, level by level, how often labels are wrong by guessing and with each attack."""
     levels = "; ".join(f"{level} ({known})" for level, known in LABEL_LEVEL_WORDS.items())
+    rows = (
+        (attack.attack, findings.answer.called(attack.party), one.level, one.baseline, *_wrong(one), part_words(one))
+        for attack in findings.training
+        for one in attack.levels
+        if one.level in LABEL_LEVEL_WORDS
+    )
     return Table.of(
         "Labels against guessing",
         "How often labels are wrong: guessed without the federation, and with what it told. What a party knows "
         f"beforehand: {levels}. Labels that an attack leaves open are guessed.",
         "Attack|By|Knows beforehand|Best guess|>Wrong|>Wrong with the attack|>Federation's part",
-        (
-            (
-                *(attack.attack, findings.answer.called(attack.party), one.level, one.baseline),
-                *map(_places, (one.e0, one.error)),
-                part_words(one),
-            )
-            for attack in findings.training
-            for one in attack.levels
-            if one.level in LABEL_LEVEL_WORDS
-        ),
+        rows,
     )
+
+
+def _wrong(verdict: LevelVerdict) -> Iterable[str]:
+    return map(_places, (verdict.e0, verdict.error))
 
 
 def persons_table(persons: PersonFindings, control: str = "") -> Table:
     """List what is told of persons; ``control``: what that is, where no text above it says so."""
-    return Table.of(
-        "What it tells of persons",
-        f"Who learns what of persons, with 95 % intervals{control}.",
-        "Question|Who would learn it|What it learns",
-        ((one.name, one.adversary, one.words) for one in persons.rows),
-    )
+    caption = f"Who learns what of persons, with 95 % intervals{control}."
+    rows = ((one.name, one.adversary, one.words) for one in persons.rows)
+    return Table.of("What it tells of persons", caption, "Question|Who would learn it|What it learns", rows)
 
 
 def variants_table(findings: Findings) -> Table:
@@ -217,7 +201,10 @@ def run_table(summary: RunSummary, elapsed: float) -> Table:
     """Say what is asked of a run first, and how long it was trained."""
     trained = f"{len(summary.epochs)} epochs, {summary.steps} steps of {summary.agreement.plan.batch_size} records"
     training = f"{trained}, {summary.epoch_seconds:.1f} s per epoch" if summary.epochs else "none: an installed model"
-    facts = [(name, f"{figure}; {words}") for name, figure, words in facts_of(summary, elapsed)]
+    facts = [
+        (name, f"{figure} {words if words.startswith('(') else f'({words})'}")
+        for name, figure, words in facts_of(summary, elapsed)
+    ]
     return Table.of("The run", "", "What|Value", [*facts, ("Training", training)])
 
 
@@ -230,38 +217,23 @@ def defences_table(findings: Findings) -> Table:
 
 def protection_table(summary: RunSummary, answer: Answer) -> Table:
     """Say what protects the messages, and what each party sees of the others' columns."""
-    plan, serving = summary.agreement.plan, summary.agreement.serving
-    is_tls = summary.transport == "mtls"
+    plan, called = summary.agreement.plan, answer.called
+    tls = "mTLS, one certificate per role, every call checked against the caller's role"
     shared = ", on shared weights: who decrypts keeps what it reads" if plan.protocol == "shared" else ""
-    scores = (
-        "partial scores reach the coordinator in the clear"
-        if serving.tells_owners
-        else "each party's part is uniform by itself, and the coordinator reads their sum alone"
-    )
+    scores = "each party's part is uniform by itself, and the coordinator reads their sum alone"
+    if summary.agreement.serving.tells_owners:
+        scores = "partial scores reach the coordinator in the clear"
     reached = "reached leaves" if summary.agreement.answers == "leaves" else "confidence scores"
-    calibration = calibration_words(summary)
-    return Table.of(
-        "Protection",
-        "What protects the messages.",
-        "What|How",
-        (
-            ("Alignment", "private set intersection: nobody learns ids that others don't have"),
-            (
-                "Transport",
-                "mTLS, one certificate per role, every call checked against the caller's role"
-                if is_tls
-                else "INSECURE: no TLS",
-            ),
-            ("Training", f"{plan.encryption}{shared}" if plan.family.spec.trains else "none: an installed model"),
-            *([("Calibration", calibration)] if calibration else []),
-            *((f"Columns of {answer.called(one.name)}", seen_words(one)) for one in summary.parties),
-            *(
-                (f"Answers of {answer.called(one.key_holder)}", _channel(one, summary, answer))
-                for one in summary.channels
-            ),
-            ("Scores", f"{scores}; {reached} reach the active party only"),
-        ),
-    )
+    rows = [
+        ("Alignment", "private set intersection: nobody learns ids that others don't have"),
+        ("Transport", tls if summary.transport == "mtls" else "INSECURE: no TLS"),
+        ("Training", f"{plan.encryption}{shared}" if plan.family.spec.trains else "none: an installed model"),
+        ("Calibration", calibration_words(summary)),
+        *((f"Columns of {called(one.name)}", seen_words(one)) for one in summary.parties),
+        *((f"Answers of {called(one.key_holder)}", _channel(one, summary, answer)) for one in summary.channels),
+        ("Scores", f"{scores}; {reached} reach the active party only"),
+    ]
+    return Table.of("Protection", "What protects the messages.", "What|How", (one for one in rows if one[1]))
 
 
 def _channel(channel: ChannelRecord, summary: RunSummary, answer: Answer) -> str:
@@ -285,20 +257,18 @@ def session_words(channel: ChannelRecord) -> str:
 
 def stages_table(summary: RunSummary, answer: Answer) -> Table:
     """List how long each stage of a training step takes."""
+    rows = []
+    for timing in summary.timings:
+        milliseconds = [1e3 * count for count in (*(timing.seconds[stage] for stage in STAGES), timing.total)]
+        rest = (f"{timing.pace:.2f}", f"{timing.peak_memory_bytes / 1e6:.0f} MB")
+        rows.append((answer.called(timing.name), *(f"{count:.1f}" for count in milliseconds), *rest))
     return Table.of(
         "Time of each training step",
         f"Milliseconds by stage, mean over {summary.steps} steps in {len(summary.epochs)} epochs. Decrypt is the round "
         "trip to the key holder; wait is for another party's message. Pace: the last quarter's median over the "
         "first's.",
         "|".join(("Party", *(f">{one}" for one in STAGES), ">Total|>Pace|>Peak memory")),
-        (
-            (
-                answer.called(one.name),
-                *(f"{1e3 * count:.1f}" for count in (*(one.seconds[stage] for stage in STAGES), one.total)),
-                *(f"{one.pace:.2f}", f"{one.peak_memory_bytes / 1e6:.0f} MB"),
-            )
-            for one in summary.timings
-        ),
+        rows,
     )
 
 

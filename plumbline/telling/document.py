@@ -5,7 +5,7 @@ computes neither; ``dataclasses.asdict`` makes JSON of it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from plumbline.telling.numbers import percent
@@ -62,11 +62,17 @@ class Table:
     def of(
         cls, title: str, caption: str, headings: str, rows: Iterable[Iterable[object]], widths: tuple[int, ...] = ()
     ) -> "Table":
-        """Make a table of headings with bars between them; one that begins with ``>`` is of numbers."""
-        names = [one.strip() for one in headings.split("|")]
-        right = tuple(place for place, one in enumerate(names) if one.startswith(">"))
+        """Make a table of our own headings, with bars between them; one that begins with ``>`` is of numbers."""
+        table = cls.under(headings.split("|"), title, rows)
+        right = tuple(place for place, one in enumerate(table.headings) if one.startswith(">"))
+        names = tuple(one.removeprefix(">") for one in table.headings)
+        return replace(table, caption=caption, headings=names, right=right, widths=widths)
+
+    @classmethod
+    def under(cls, headings: Iterable[str], title: str, rows: Iterable[Iterable[object]]) -> "Table":
+        """Make a table of headings that others chose."""
         cells = tuple(tuple(one if isinstance(one, Cell) else str(one) for one in row) for row in rows)
-        return cls(title, caption, tuple(one.removeprefix(">") for one in names), cells, right, widths)
+        return cls(title, "", tuple(headings), cells)
 
 
 @dataclass(frozen=True)

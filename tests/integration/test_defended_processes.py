@@ -151,9 +151,8 @@ def test_the_guard_warns_of_what_the_attack_did_and_where_nothing_is_spare_of_la
     assert "labels follow from fewer equations than records" in warning
     assert [channel["spare_bits"] for channel in defended[1]["channels"]] == [0, 0]
     for run, printed, cut in ((undefended[0], undefended[2], False), (defended[0], defended[2], True)):
-        assert ("active cuts them" in printed, "INSECURE: active gives them whole" in printed) == (cut, not cut)
-        report = (run / "report.html").read_text()
-        assert ("cut to their honest width; " in report, "INSECURE: whole" in report) == (cut, not cut)
+        for words in (" ".join(printed.split()), (run / "report.html").read_text()):
+            assert ("cut to their honest width; " in words, "INSECURE: whole" in words) == (cut, not cut)
 
 
 def test_dp_noise_leaves_algorithm_2_guessing(tmp_path: Path, undefended: tuple[Path, dict[str, Any], str]) -> None:

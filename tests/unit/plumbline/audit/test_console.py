@@ -1,6 +1,7 @@
 """What an audit prints of its findings."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from rich.console import Console
 
 from plumbline.audit.console import (
     print_findings,
+    print_table,
     print_verdict,
 )
 from plumbline.audit.request import AuditRequest, Verbosity
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.predictions import AttackFinding
+from plumbline.telling.document import Table
 from services.common.run_records import FAILED, NOT_APPLICABLE
 from tests.harness.findings import SIZES, attack, column
 from tests.harness.judged_runs import NAMES, Feature, add_label_attack, outcome, typed, write_run
@@ -75,7 +78,7 @@ def test_a_terminal_of_80_columns_shows_whole_numbers_and_whole_names(findings: 
     assert not any("…" in line for line in lines[begin:end])
     long, *_ = [at for at, line in enumerate(lines) if line.startswith("number of times")]
     assert "100 % (100 to 100)" in lines[long]
-    name = " ".join(line[:20].strip() for line in lines[long : long + 4])
+    name = " ".join(re.split("  |±", line)[0].strip() for line in lines[long : long + 4])
     assert name.startswith("number of times that the client was contacted before")
     for heading in ("column", "guess", "attack", "part (95 %)", "best attack"):
         assert any(heading in line for line in lines)
@@ -140,3 +143,25 @@ def test_an_attack_that_failed_is_not_said_to_be_inapplicable(findings: Findings
     told = [line.split() for line in lines]
     assert ["gia", "failed", "gia", "failed", "with", "TypeError:", "no"] in told
     assert ["half_star", "not", "applicable", "half_star", "needs", "weights_passive"] in told
+
+
+def test_names_leave_their_room_to_numbers_on_a_narrow_terminal() -> None:
+    headings = "Attack|By|Knows beforehand|Best guess|>Wrong|>Wrong with the attack|>Federation's part"
+    rows = [
+        (
+            "auxiliary_ciphertext",
+            "passive",
+            "marginals",
+            "the most frequent class",
+            "35.8 %",
+            "32.9 %",
+            "8 % (0 to 22)",
+        ),
+        ("own_part", "passive", "nothing", "any class", "50.0 %", "8.6 %", "100 % (100 to 100)"),
+    ]
+    text = io.StringIO()
+    print_table(Console(file=text, width=80), Table.of("Labels", "How often.", headings, rows))
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.rstrip().endswith("  8 % (0 to 22)") for line in lines)
+    assert any(line.rstrip().endswith("100 % (100 to 100)") for line in lines)
