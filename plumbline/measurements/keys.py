@@ -38,7 +38,7 @@ _MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")
 @cache
 def common_digest() -> str:
     """Digest what may compute any measurement: measuring, and the packages of attacks, defences and training."""
-    files = {path for package in WHOLE for path in _folder_of(package).rglob("*.py")}
+    files = {path for package in WHOLE for kind in ("py", "toml") for path in _folder_of(package).rglob(f"*.{kind}")}
     return _digest(files | _files_of(reached(_MEASURING)))
 
 
