@@ -206,7 +206,9 @@ _LOADERS = {
 
 def _entry(name: str, facts: Mapping[str, Any]) -> Dataset:
     """Make a data set's entry of its facts in ``catalogue.toml``."""
-    lists_as_tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    lists_as_tuples: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
+    }
     return Dataset(name=name, loader=_LOADERS[name], **lists_as_tuples)
 
 
