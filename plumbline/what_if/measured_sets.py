@@ -45,7 +45,7 @@ def measured_sets(
         ValueError: for a set that can't be simulated. What is done stays.
         OSError: where the run's folder can't be written.
     """
-    asked = [
+    questions = [
         {
             "folder": str(run.folder.path),
             "digest": run.digest,
@@ -55,8 +55,8 @@ def measured_sets(
         }
         for changes in sets
     ]
-    paths = [run.folder.path / _FOLDER / f"{_key(one)}.json" for one in asked]
-    missing = {path: one for path, one in zip(paths, asked, strict=True) if not path.exists()}
+    paths = [run.folder.path / _FOLDER / f"{_key(one)}.json" for one in questions]
+    missing = {path: one for path, one in zip(paths, questions, strict=True) if not path.exists()}
     # One thread each: numbers don't depend on how many processes there are.
     with parallel_config(backend="loky", n_jobs=workers or available_cores(), inner_max_num_threads=1):
         calls = (delayed(_measure)(path, one) for path, one in missing.items())
@@ -69,26 +69,26 @@ def measured_sets(
                 "stays: start again with --workers 1."
             ) from error
     done(1.0)
-    found = [json.loads(path.read_bytes()) for path in paths]
+    contents = [json.loads(path.read_bytes()) for path in paths]
     return [
         ColumnSet(changes, tuple(ColumnPart(*part) for part in measures["columns"]), measures["auc"])
-        for changes, measures in zip(sets, found, strict=True)
+        for changes, measures in zip(sets, contents, strict=True)
     ]
 
 
-def _key(asked: Mapping[str, Any]) -> str:
+def _key(question: Mapping[str, Any]) -> str:
     """Name what a measurement depends on: what is asked, and the versions that answer."""
     # Where the run lies is none of it.
-    content = {**asked, "folder": "", "versions": versions()}
+    content = {**question, "folder": "", "versions": versions()}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _measure(path: Path, asked: Mapping[str, Any]) -> None:
+def _measure(path: Path, question: Mapping[str, Any]) -> None:
     # What an attack logs of its view stands in the run's report; standard output has the results, as JSON perhaps.
     logging.disable(logging.WARNING)
     try:
         with redirect_stdout(sys.stderr), threadpool_limits(1):
-            measures = measured(**asked)
+            measures = measured(**question)
     except Exception as error:
         raise ValueError(f"A set of columns can't be simulated: {type(error).__name__}: {error}") from error
     finally:
