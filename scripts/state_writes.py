@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from plumbline.simulation.scaled_tables import load_scaled
 from services.ciphers.default_plan import with_open_terms
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
@@ -31,6 +30,7 @@ from services.common.state_folder import State, StateFolder
 from services.exchange.answers import Answered
 from services.exchange.vectors import DecryptedVector, VectorHeader
 from services.party.training_log import KeptTerms, TrainingLog
+from studies.simulation.scaled_tables import load_scaled
 
 _ACTIVE, _PASSIVE = "active", "passive"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attacks.registry
 import defences.registry
-from plumbline.measurements import Choice
+from studies.measurements import Choice
 from vfl.suggestions import did_you_mean
 
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from plumbline.measurements import Choice, Measurement, SweepOptions, measure_all
-from plumbline.simulation.rounds import Done, unwatched
+from studies.measurements import Choice, Measurement, SweepOptions, measure_all
+from studies.simulation.rounds import Done, unwatched
 from vfl.data import dataset, missing_files, sampled_rows
 
 # What an option of a study may be: its default says which.

@@ -119,7 +119,7 @@ def _await_attacks(folder: RunFolder, processes: LocalProcesses, progress: RunPr
 
 
 def install_network(
-    joined: JoinedTables,
+    joined_tables: JoinedTables,
     folder: Path,
     *,
     hidden: Sequence[int],
@@ -132,7 +132,7 @@ def install_network(
     rows are as new to the model as to any other. Raises ValueError for other than one passive party.
 
     Arguments:
-        joined: the tables of all parties.
+        joined_tables: the tables of all parties.
         folder: where the parts go.
         hidden: layer sizes; none makes a linear model.
         activation: of the hidden layers.
@@ -140,18 +140,18 @@ def install_network(
     """
     from vfl.learning.torch_training import AdamTraining
 
-    names = list(joined.settings)
+    names = list(joined_tables.settings)
     if len(names) != 2:
         raise ValueError("A network is installed at one active and one passive party: use --parties 2.")
-    rows = joined.split.train
+    rows = joined_tables.split.train
     network = (training or AdamTraining()).train_network(
-        joined.features(Role.ACTIVE, rows),
-        joined.features(names[1], rows),
-        joined.labels[rows],
+        joined_tables.features(Role.ACTIVE, rows),
+        joined_tables.features(names[1], rows),
+        joined_tables.labels[rows],
         hidden=hidden,
         activation=activation_named(activation),
-        classes=len(joined.class_names),
-        seed=joined.settings[Role.ACTIVE].seed,
+        classes=len(joined_tables.class_names),
+        seed=joined_tables.settings[Role.ACTIVE].seed,
     )
     paths = {name: (folder / f"{name}-model.npz").resolve() for name in names}
     for path, part in zip(paths.values(), (network.active, network.passive), strict=True):
@@ -159,11 +159,13 @@ def install_network(
     return paths
 
 
-def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int, *, trained: bool = False) -> dict[str, Any]:
+def write_knowledge(
+    joined_tables: JoinedTables, run: AuditFolder, records: int, *, trained: bool = False
+) -> dict[str, Any]:
     """Write the files of what the adversary knows into a run's folder.
 
     Args:
-        joined: the tables of all parties.
+        joined_tables: the tables of all parties.
         run: the folder.
         records: how many complete records the adversary gets; 0 for none.
         trained: whether they are training records.
@@ -174,42 +176,42 @@ def write_knowledge(joined: JoinedTables, run: AuditFolder, records: int, *, tra
     Raises:
         ValueError: where there are too few records that are neither trained on nor all that could be judged.
     """
-    auxiliary = auxiliary_rows(joined, records, trained=trained)
-    everybody, groups = np.arange(len(joined.ids)), _one_hot(joined)
+    auxiliary = auxiliary_rows(joined_tables, records, trained=trained)
+    everybody, groups = np.arange(len(joined_tables.ids)), _one_hot(joined_tables)
     # None is over a record that is attacked: on predictions those of the test, and in training those trained on.
     unattacked, untrained = (
         np.setdiff1d(everybody, np.setdiff1d(attacked, auxiliary))
-        for attacked in (joined.split.test, joined.split.train)
+        for attacked in (joined_tables.split.test, joined_tables.split.train)
     )
-    moments = known_moments(_passive(joined, unattacked), groups)
-    in_training = known_moments(_passive(joined, untrained), groups) if len(untrained) else None
+    moments = known_moments(_passive(joined_tables, unattacked), groups)
+    in_training = known_moments(_passive(joined_tables, untrained), groups) if len(untrained) else None
     write_moments(run.prior_knowledge, moments, in_training)
     changes: dict[str, Any] = {"prior_knowledge": run.prior_knowledge.resolve()}
     if records:
-        _write_records(joined, auxiliary, run)
+        _write_records(joined_tables, auxiliary, run)
         changes["auxiliary"] = str(run.auxiliary.resolve())
     return changes
 
 
-def write_known_labels(joined: JoinedTables, run: AuditFolder, labels: int) -> str:
+def write_known_labels(joined_tables: JoinedTables, run: AuditFolder, labels: int) -> str:
     """Write the labels that passive parties' adversaries know, of training records spread evenly; returns the file.
 
     Raises ValueError where no label of a training record would be left to judge.
     """
-    train = joined.split.train
+    train = joined_tables.split.train
     if labels >= len(train):
         raise ValueError(
             f"--known-labels {labels}: there are {len(train)} training records, and at least one must be left to "
             "judge. Ask for fewer."
         )
     rows = train[spread(len(train), labels)]
-    name = joined.settings[Role.ACTIVE].id_column
-    table = pd.DataFrame({name: joined.ids_of(rows), f"class of {name}": joined.labels[rows]})
+    name = joined_tables.settings[Role.ACTIVE].id_column
+    table = pd.DataFrame({name: joined_tables.ids_of(rows), f"class of {name}": joined_tables.labels[rows]})
     write_durably(run.known_labels, lambda file: table.to_parquet(file, index=False))
     return str(run.known_labels.resolve())
 
 
-def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False) -> IntArray:
+def auxiliary_rows(joined_tables: JoinedTables, records: int, *, trained: bool = False) -> IntArray:
     """Rows of the common order that the adversary is given in full: validation rows first, then test rows.
 
     They are spread evenly over each: ids often go with time, and the oldest records say little of later ones. Where an
@@ -220,11 +222,11 @@ def auxiliary_rows(joined: JoinedTables, records: int, *, trained: bool = False)
         ValueError: when no test row would be left to judge, or there are fewer training rows.
     """
     if trained:
-        rows = joined.split.train
+        rows = joined_tables.split.train
         if records > len(rows):
             raise ValueError(f"--auxiliary {records}: there are {len(rows)} training records. Ask for fewer.")
         return rows[spread(len(rows), records)] if records else rows[:0]
-    validation, test = joined.split.validation, joined.split.test
+    validation, test = joined_tables.split.validation, joined_tables.split.test
     free = len(validation) + len(test)
     if records and records >= free:
         raise ValueError(

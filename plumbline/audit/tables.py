@@ -100,9 +100,9 @@ def examine_tables(asked: TableOptions, limits: TableLimits | None = None) -> Ex
     return ExaminedTables(full_settings, tables, len(_shared(tables)), tuple(notes))
 
 
-def rules_of(own: Mapping[str, Any]) -> ReadingRules:
+def rules_of(settings: Mapping[str, Any]) -> ReadingRules:
     """Say how a party's table is read, of the settings of its own data."""
-    return ReadingRules(**{one.name: own[one.name] for one in fields(ReadingRules) if one.name in own})
+    return ReadingRules(**{one.name: settings[one.name] for one in fields(ReadingRules) if one.name in settings})
 
 
 @dataclass(frozen=True)

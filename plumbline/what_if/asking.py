@@ -2,11 +2,10 @@
 
 import io
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
 
 import pandas as pd
 from rich.console import Console
@@ -19,13 +18,13 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare, report_again
 from plumbline.federation import FederationFailed
 from plumbline.job_progress import RunProgress
-from plumbline.judge.column_sets import DROP, Change, ColumnPart, ColumnSet, WhatIf, by_party, set_of
+from plumbline.judge.column_sets import DROP, Change, ColumnSet, WhatIf, by_party, set_of
 from plumbline.judge.federation_part import LEAST_PART, at
 from plumbline.judge.findings import Findings
-from plumbline.measurements import SweepOptions, TaskMeasurement, measure_all
 from plumbline.own_frames import write_frames
 from plumbline.processes import ProcessFailed
 from plumbline.telling.numbers import seconds
+from plumbline.what_if.measured_sets import measured_sets
 from plumbline.what_if.searching import each_left_out, frontier, most_sets, removals
 from plumbline.what_if.sets_ahead import SetsAhead
 from plumbline.what_if.simulated_sets import AuditedRun, audited_run
@@ -33,7 +32,6 @@ from vfl.data.columns import COARSENINGS
 from vfl.data.selection import matches
 from vfl.suggestions import did_you_mean
 
-_MEASURED = "plumbline.what_if.simulated_sets:measured"
 # Records that a step of the search attacks to choose among columns; what it has chosen is measured on all.
 _GLANCED_AT = 500
 
@@ -174,30 +172,7 @@ def _measured(
     records: int,
     sets: Sequence[tuple[Change, ...]],
 ) -> Sequence[ColumnSet]:
-    """Measure sets by the engine of measurements; those that this run has measured before are read."""
-    measurements = [
-        TaskMeasurement.of(
-            _MEASURED,
-            folder=str(run.folder.path),
-            digest=run.digest,
-            changes=[list(astuple(one)) for one in changes],
-            attacks=list(attacks),
-            records=records,
-        )
-        for changes in sets
-    ]
-    options = SweepOptions(
-        store=run.folder.path / "whatif-cells",
-        workers=question.workers,
-        done=ahead.measuring(len(measurements)),
-    )
-    rows = cast(list[Mapping[str, Any]], measure_all(measurements, options).to_dict("records")) if measurements else []
-    if failed := next((row for row in rows if row["status"] != "done"), None):
-        raise ValueError(f"A set of columns can't be simulated: {failed['reason']}")
-    return [
-        ColumnSet(changes, tuple(ColumnPart(*one) for one in row["columns"]), float(row["auc"]))
-        for changes, row in zip(sets, rows, strict=True)
-    ]
+    return measured_sets(run, sets, attacks, records, question.workers, ahead.measuring(len(sets)))
 
 
 def confirmed(run: AuditedRun, changes: Sequence[Change]) -> ColumnSet:

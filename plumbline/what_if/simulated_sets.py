@@ -1,4 +1,4 @@
-"""One set of columns of an audited run, measured in one place: one measurement, made once and kept."""
+"""One set of columns of an audited run, measured in one place."""
 
 import hashlib
 import tempfile
@@ -100,7 +100,6 @@ def _check_made_from(run: AuditFolder, tables: JoinedTables) -> None:
 
 
 def measured(
-    _shared: None,
     *,
     folder: str,
     digest: str,
@@ -108,10 +107,9 @@ def measured(
     attacks: Sequence[str],
     records: int,
 ) -> Mapping[str, Any]:
-    """Train a set of columns and attack it; a task of `plumbline.measurements`.
+    """Train a set of columns and attack it.
 
     Args:
-        _shared: nothing: a worker reads the run's tables once.
         folder: of the run.
         digest: of its request and tables.
         changes: party, column and kind of each.

@@ -61,11 +61,11 @@ def _run(  # the options that all studies have
     store: Annotated[Path, typer.Option(help="Where finished measurements are kept.")] = Path("runs/cells"),
     out: Annotated[Path, typer.Option(help="Where to write.")] = _FOLDER,
 ) -> None:
-    from plumbline.measurements import SweepOptions
     from services.common.settings import load_settings
     from studies.brought_plugins import brought as plugins_of
     from studies.figures.index_page import write_index
     from studies.figures.running import run_study
+    from studies.measurements import SweepOptions
     from studies.study import StudyRun
 
     name = next(name for name, one in STUDIES.items() if one is entry)

@@ -11,7 +11,7 @@ from plumbline.cli.output import INTERRUPTED, UNEXPECTED, AsJson, console_errors
 
 if TYPE_CHECKING:
     from plumbline.job_progress import RunProgress
-    from plumbline.measurements import SweepOptions
+    from studies.measurements import SweepOptions
     from studies.sweeping.file import Sweep
 
 app = typer.Typer()
@@ -57,8 +57,8 @@ def sweep(
     Example: plumbline sweep examples/sweep.toml --workers 2
     """
     from plumbline.job_progress import shown_progress
-    from plumbline.measurements import SweepOptions
     from services.common.settings import load_settings
+    from studies.measurements import SweepOptions
     from studies.sweeping.file import read_sweep
     from studies.sweeping.sweeping import RESULTS, facts_of, print_results, run_sweep, tally_of
 

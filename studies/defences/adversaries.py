@@ -14,9 +14,9 @@ import attacks
 from attacks import Level, PredictionAttack
 from attacks.adaptive import UndistortedView, highest, undo
 from attacks.bayes.posterior import BayesianAdversary
-from plumbline.measurements import Choice
-from plumbline.simulation.situations import Ask
 from studies.defences.steering import STEERED_QUERIES, steered
+from studies.measurements import Choice
+from studies.simulation.situations import Ask
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Noise, Purifier, Rounding
 

@@ -12,14 +12,14 @@ import pandas as pd
 import attacks
 import defences
 from defences import Defence, DefenceError
-from plumbline.measurements import Choice, DataChoice, ModelChoice, TaskMeasurement
-from plumbline.measurements.descriptions import Options, frozen_options
-from plumbline.simulation.linear_models import TrainedModel, Training
-from plumbline.simulation.score_measures import mean_divergence
-from plumbline.simulation.situations import Setting, Situation, situation_of
 from studies.defences.adversaries import PUBLISHED, Adversaries, Estimate
 from studies.defences.cases import NONE, UNCHANGED, Case, Plan, Trial, available
 from studies.defences.remaining import HALVES
+from studies.measurements import Choice, DataChoice, ModelChoice, TaskMeasurement
+from studies.measurements.descriptions import Options, frozen_options
+from studies.simulation.linear_models import TrainedModel, Training
+from studies.simulation.score_measures import mean_divergence
+from studies.simulation.situations import Setting, Situation, situation_of
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
 
@@ -119,7 +119,7 @@ def _words_of(case: Case) -> _Row:
 
 
 def trial_estimates(model: TrainedModel, *, defence: str, options: Options, **terms: Any) -> Mapping[str, Any]:
-    """Attack a model's predictions under one defence by all adversaries (a task of `plumbline.measurements`).
+    """Attack a model's predictions under one defence by all adversaries (a task of `studies.measurements`).
 
     Args:
         model: trained in one place.

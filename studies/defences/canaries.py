@@ -17,7 +17,6 @@ import pandas as pd
 from attacks.training_views import Equations, solve_shares
 from defences import NoiseSource
 from defences.dp_noise import DpNoise
-from plumbline.simulation.rounds import told
 from services.adversary.transcript import Transcript
 from services.common.agreement import Agreement, TrainingPlan
 from services.in_process.wired_trainings import train_together, wired_trainings
@@ -26,6 +25,7 @@ from services.party.party_defences import PartyDefences
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.simulation.empirical_epsilon import epsilon_lower_bound
+from studies.simulation.rounds import told
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import GriddedFeatures

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plumbline.measurements import Choice
-from plumbline.simulation.linear_models import TRAININGS, Training
+from studies.measurements import Choice
+from studies.simulation.linear_models import TRAININGS, Training
 from vfl.data import missing_files
 
 NONE = "none"

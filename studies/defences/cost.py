@@ -21,10 +21,10 @@ from defences import NoiseSource, ScoreContext, TrainingTerms
 from defences.purification import fit_autoencoder, random_scores
 from defences.registry import REGISTRY
 from plumbline.audit.request import AuditRequest
-from plumbline.simulation.rounds import told
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.simulation.live import LiveRun, residual_integer_bits, run_live
+from studies.simulation.rounds import told
 from studies.study import StudyRun
 from vfl.crypto.capacity import truncate
 from vfl.data import fit_encoder, load_dataset

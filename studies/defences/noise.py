@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from plumbline.simulation.rounds import told
 from studies.defences.noise_trainings import (
     DEFAULT,
     DELTAS,
@@ -29,6 +28,7 @@ from studies.defences.noise_trainings import (
 from studies.page.plots import Curve, Panel, Plot, error_curve
 from studies.page.section import Section
 from studies.simulation.records import SIMULATION_WORDS, Reading, Records
+from studies.simulation.rounds import told
 from studies.study import StudyRun
 from vfl.data import DatasetNotFound, encode_labels, load_dataset
 from vfl.theory.dp_noise import norm_bound

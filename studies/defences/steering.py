@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 import attacks
-from plumbline.simulation.situations import Ask
+from studies.simulation.situations import Ask
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores
 

@@ -25,12 +25,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.text import Text
 
 from plumbline.job_progress import Clock, left_words
-from plumbline.measurements.jobs import quieted
-from plumbline.measurements.store import SweepStopped
 from plumbline.telling.numbers import seconds
 from services.common.errors import FederationError
 from studies.claims.claim import ALL
 from studies.claims.statement import Statement
+from studies.measurements.jobs import quieted
+from studies.measurements.store import SweepStopped
 from studies.page.section import Section
 from studies.page.writing import stored_sections, write_study
 from studies.speed.machine import this_machine

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.measurements import TaskMeasurement
 from studies.hu.claims import defended_statements
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement
 from studies.hu.trainings import prepared
+from studies.measurements import TaskMeasurement
 from studies.page.plots import Panel, Plot, error_curve
 from studies.page.section import Section
 from studies.simulation.records import LoadedTable, Scaling, records_of

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from plumbline.measurements import TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import among, listed, within
 from studies.claims.statement import Statement, interval_of, interval_over, interval_words
 from studies.hu.claims import SIMILAR, in_time
 from studies.hu.expansions import EXPANSIONS, UNIQUE_FROM
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement
+from studies.measurements import TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot, error_curve
 from studies.page.section import Section

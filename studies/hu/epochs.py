@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements import TaskMeasurement
 from studies.hu.claims import credit_statements, mnist_statements
 from studies.hu.equations import EquationFacts, fact_words
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, measurement, of_paper
+from studies.measurements import TaskMeasurement
 from studies.page.plots import Curve, Panel, Plot, error_curve
 from studies.page.section import Section
 from studies.simulation.records import SIMULATION_WORDS, Reading

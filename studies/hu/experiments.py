@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from plumbline.measurements import DataChoice, TaskMeasurement
+from studies.measurements import DataChoice, TaskMeasurement
 from studies.simulation.records import Reading
 from studies.simulation.side_by_side import BATCH_SIZE, LEARNING_RATE
 from studies.study import StudyRun

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements import TaskMeasurement
 from studies.claims.claim import Claim, Finding, Test, judged
 from studies.claims.kinds import among, listed
 from studies.hu.experiments import HU_EXPERIMENTS, HuChoices, measurement
+from studies.measurements import TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section

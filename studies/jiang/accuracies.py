@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements import DataChoice, Measurement, ModelChoice, TaskMeasurement, windows
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.statement import interval_over, interval_words
 from studies.jiang.inversion.curve_tests import data_sets_of, of_each
@@ -21,6 +20,7 @@ from studies.jiang.inversion.inversion_setting import (
     size_of,
     usable,
 )
+from studies.measurements import DataChoice, Measurement, ModelChoice, TaskMeasurement, windows
 from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.data import dataset

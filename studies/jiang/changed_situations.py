@@ -15,9 +15,9 @@ import numpy as np
 
 import attacks
 from plumbline.judge.measures import mse_per_feature
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement
-from plumbline.measurements.measuring import NotApplicable, measure
-from plumbline.simulation.situations import LabModel, Setting, situation_of
+from studies.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement
+from studies.measurements.measuring import NotApplicable, measure
+from studies.simulation.situations import LabModel, Setting, situation_of
 from vfl.data import PsiClient, PsiServer, common_order, row_ids, rows_of
 from vfl.learning import confidence_scores
 

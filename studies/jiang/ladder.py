@@ -20,13 +20,13 @@ from attacks.network_views import network_view
 from attacks.recovered_labels import UNRESOLVED
 from attacks.training_views import KnownRecords, TrainingView
 from plumbline.judge.measures import mse_per_feature
-from plumbline.measurements import DataChoice, TaskMeasurement
-from plumbline.measurements.measuring import NotApplicable
-from plumbline.simulation.scaled_tables import ScaledTable
 from studies.jiang.inversion.inversion_plots import plots_of
 from studies.jiang.inversion.inversion_setting import Grid, measured, usable
+from studies.measurements import DataChoice, TaskMeasurement
+from studies.measurements.measuring import NotApplicable
 from studies.page.plots import Curve, Panel
 from studies.page.section import Section
+from studies.simulation.scaled_tables import ScaledTable
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import column_blocks

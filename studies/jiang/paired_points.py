@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from plumbline.judge.measures import Interval
-from plumbline.measurements import Measurement
 from studies.claims.claim import Claim, Finding, judged
 from studies.claims.kinds import listed, paired, where
 from studies.claims.statement import Statement, interval_over, interval_words
+from studies.measurements import Measurement
 from studies.page.plots import Curve, mean_curve
 from studies.study import StudyRun
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from plumbline.measurements import Choice, ModelChoice, windows
-from plumbline.measurements.descriptions import ModelKind
 from studies.jiang.inversion.inversion_setting import HIDDEN, linear_model, network_model, size_of
+from studies.measurements import Choice, ModelChoice, windows
+from studies.measurements.descriptions import ModelKind
 from vfl.data import dataset
 from vfl.theory.inversion import auxiliary_threshold
 

@@ -13,14 +13,14 @@ import pandas as pd
 
 import attacks
 from plumbline.judge.measures import mse_per_feature
-from plumbline.measurements.descriptions import Measurement, TaskMeasurement
-from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import judged
+from studies.measurements.descriptions import Measurement, TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.guessing import GUESSING_CLAIMS
 from studies.rassouli.windowed import measured_on, model_of, size_of
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 

@@ -13,9 +13,8 @@ import pandas as pd
 
 import attacks
 from plumbline.judge.measures import mse_per_feature
-from plumbline.measurements.descriptions import Measurement, TaskMeasurement
-from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import judged_here
+from studies.measurements.descriptions import Measurement, TaskMeasurement
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.guarantees import GUARANTEES
@@ -30,6 +29,7 @@ from studies.rassouli.windowed import (
     window_options,
 )
 from studies.simulation.error_theory import sample_ordering
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
 from vfl.theory.prediction import equations, moments, prediction_errors, preflight_bounds, row_space

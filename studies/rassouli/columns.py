@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements.descriptions import DataChoice, Measurement, TaskMeasurement
-from plumbline.simulation.scaled_tables import ScaledTable
 from studies.claims.claim import judged
+from studies.measurements.descriptions import DataChoice, Measurement, TaskMeasurement
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.columns_described import COLUMN_CLAIMS, TABLE_1
 from studies.rassouli.windowed import DATASETS, Size, measured_on
+from studies.simulation.scaled_tables import ScaledTable
 from studies.study import StudyRun
 
 # Bank as the text reads (without the 11th column) and as the published code does (without the 12th).

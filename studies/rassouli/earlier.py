@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.measurements.descriptions import Choice, Measurement, TaskMeasurement
-from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.statement import Statement
+from studies.measurements.descriptions import Choice, Measurement, TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
@@ -32,6 +31,7 @@ from studies.rassouli.windowed import (
     window_options,
 )
 from studies.simulation.error_theory import sample_ordering
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
 from vfl.theory.prediction import row_space

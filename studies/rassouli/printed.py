@@ -14,15 +14,15 @@ import pandas as pd
 import attacks
 from attacks.chebyshev import null_basis
 from defences.decision import decisions
-from plumbline.measurements.descriptions import TaskMeasurement
-from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import Claim, Finding
+from studies.measurements.descriptions import TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.windowed import SYNTHETIC, Windows, columns_of, done_rows, model_of, window_options
 from studies.simulation.informed import given
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 from vfl.arrays import FloatArray
 from vfl.learning import confidence_scores

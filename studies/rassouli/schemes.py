@@ -17,16 +17,16 @@ import defences
 from attacks.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.judge.measures import mse_per_feature
-from plumbline.measurements.descriptions import AttackMeasurement, Choice, TaskMeasurement, windows
-from plumbline.simulation.linear_models import TRAININGS, TrainedModel
-from plumbline.simulation.score_measures import mean_divergence, score_utility
 from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
+from studies.measurements.descriptions import AttackMeasurement, Choice, TaskMeasurement, windows
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.rassouli.claims.defended import SCHEME_CLAIMS, designed_above_plain
 from studies.rassouli.windowed import columns_of, done_rows, model_of, size_of, window_options
 from studies.simulation.informed import given
+from studies.simulation.linear_models import TRAININGS, TrainedModel
+from studies.simulation.score_measures import mean_divergence, score_utility
 from studies.study import StudyRun
 from vfl.arrays import FloatArray, IntArray
 from vfl.theory.prediction import moments

@@ -8,8 +8,8 @@ from functools import partial
 
 import pandas as pd
 
-from plumbline.measurements.descriptions import Choice, Measurement
 from studies.claims.claim import judged_here
+from studies.measurements.descriptions import Choice, Measurement
 from studies.page.elements import number_words
 from studies.page.plots import Plot
 from studies.page.section import Section

@@ -16,10 +16,8 @@ import attacks
 from defences import NoiseSource
 from defences.feature_transform import FeatureTransform
 from plumbline.judge.measures import mse_per_feature
-from plumbline.measurements.descriptions import Choice, Measurement, TaskMeasurement
-from plumbline.simulation.linear_models import TrainedModel
-from plumbline.simulation.score_measures import mean_divergence
 from studies.claims.claim import judged_here
+from studies.measurements.descriptions import Choice, Measurement, TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot, mean_curve
 from studies.page.section import Section
@@ -44,6 +42,8 @@ from studies.simulation.informed import (
     informed_errors,
     with_records,
 )
+from studies.simulation.linear_models import TrainedModel
+from studies.simulation.score_measures import mean_divergence
 from studies.study import StudyRun
 from vfl.theory.prediction import equations, moments, row_space
 

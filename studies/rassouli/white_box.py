@@ -9,9 +9,9 @@ from functools import partial
 
 import pandas as pd
 
-from plumbline.measurements.descriptions import Choice, Measurement
 from studies.claims.claim import judged_here
 from studies.claims.statement import interval_over, interval_words
+from studies.measurements.descriptions import Choice, Measurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plumbline.measurements.descriptions import (
+from studies.brought_plugins import foreknowledge_of
+from studies.measurements.descriptions import (
     AttackMeasurement,
     Choice,
     DataChoice,
@@ -16,7 +17,6 @@ from plumbline.measurements.descriptions import (
     frozen_options,
     windows,
 )
-from studies.brought_plugins import foreknowledge_of
 from studies.study import StudyRun
 from vfl.data.catalogue import dataset
 

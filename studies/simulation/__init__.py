@@ -1,1 +1,1 @@
-"""How papers' experiments are simulated: trainings in one place, parties in one process, and who knows what."""
+"""How papers' experiments are simulated: trainings in one place, what an adversary sees of them, and who knows what."""

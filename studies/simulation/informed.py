@@ -14,7 +14,7 @@ from defences import disclosure_of
 from defences.feature_transform import FeatureTransform
 from defences.parameter_rotation import ParameterRotation
 from plumbline.judge.measures import mse_per_feature
-from plumbline.simulation.linear_models import TrainedModel
+from studies.simulation.linear_models import TrainedModel
 from vfl.arrays import FloatArray
 
 _Piece = TypeVar("_Piece")

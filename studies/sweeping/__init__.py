@@ -1,6 +1,6 @@
 """Sweeps: a grid of measurements as a file, ``plumbline sweep``.
 
-measurements = read_sweep(Path("sweep.toml")).measurements   # what `plumbline.measurements` computes
+measurements = read_sweep(Path("sweep.toml")).measurements   # what `studies.measurements` computes
 """
 
 from studies.sweeping.file import Sweep, read_sweep

@@ -16,7 +16,7 @@ import attacks
 import defences
 from attacks.registry import attack_class
 from defences.registry import defence_class
-from plumbline.measurements.descriptions import (
+from studies.measurements.descriptions import (
     Access,
     AttackMeasurement,
     Choice,
@@ -27,8 +27,8 @@ from plumbline.measurements.descriptions import (
     frozen_options,
     windows,
 )
-from plumbline.simulation.recipes import TRAINERS, linear_recipe, network_recipe
-from plumbline.simulation.scaled_tables import SYNTHETIC, load_scaled
+from studies.simulation.recipes import TRAINERS, linear_recipe, network_recipe
+from studies.simulation.scaled_tables import SYNTHETIC, load_scaled
 from studies.sweeping.grids import LARGEST_SEED, Keyed, SweepFileError, axis_of, check_size, checked, option_sets
 from vfl.data import DATASETS, dataset
 from vfl.learning.networks import Activation

@@ -10,13 +10,13 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from plumbline.measurements.descriptions import Measurement
-from plumbline.measurements.engine import SweepOptions, measure_all
-from plumbline.measurements.keys import data_of, digest_of_data, key_of
-from plumbline.measurements.store import SweepStopped, open_store
-from plumbline.simulation.scaled_tables import SYNTHETIC
 from plumbline.terminal import shown_text
 from services.common.durable import write_durably
+from studies.measurements.descriptions import Measurement
+from studies.measurements.engine import SweepOptions, measure_all
+from studies.measurements.keys import data_of, digest_of_data, key_of
+from studies.measurements.store import SweepStopped, open_store
+from studies.simulation.scaled_tables import SYNTHETIC
 from studies.sweeping.file import Sweep
 from vfl.data import DatasetNotFound, missing_files
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from plumbline.measurements import DataChoice, TaskMeasurement
+from studies.measurements import DataChoice, TaskMeasurement
 from studies.page.elements import HeatMap
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements import DataChoice, ModelChoice, TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding, Test, judged
 from studies.claims.kinds import among, equal
 from studies.claims.statement import interval_over, interval_words
+from studies.measurements import DataChoice, ModelChoice, TaskMeasurement
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from plumbline.simulation.linear_models import TrainedModel
-from plumbline.simulation.scaled_tables import ScaledTable
+from studies.simulation.linear_models import TrainedModel
+from studies.simulation.scaled_tables import ScaledTable
 
 
 def moments_of(table: ScaledTable) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.measurements import Choice, TaskMeasurement
+from studies.measurements import Choice, TaskMeasurement
 from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -14,14 +14,14 @@ from scipy.stats import spearmanr
 import attacks
 from attacks.agnostic import Agnostic
 from plumbline.judge.measures import Interval, mse_per_feature
-from plumbline.measurements import TaskMeasurement
-from plumbline.simulation.linear_models import TrainedModel
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import FEWEST_POINTS
 from studies.claims.statement import Statement, interval_over, interval_words
+from studies.measurements import TaskMeasurement
 from studies.page.plots import Panel, Plot, mean_curve
 from studies.page.section import Section
 from studies.simulation.error_theory import agnostic_error, score_error_correlation
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 from studies.varasteh.rivals import ADULT, GRID, PAPER_DATASETS, WindowPlan, columns_of, placed
 from vfl.arrays import FloatArray

@@ -9,7 +9,7 @@ from typing import get_args
 import pandas as pd
 
 from defences.parameter_rotation import Secret
-from plumbline.measurements import TaskMeasurement
+from studies.measurements import TaskMeasurement
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import secret_statements

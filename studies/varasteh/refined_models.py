@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from plumbline.measurements import Choice
+from studies.measurements import Choice
 from studies.page.plots import Plot
 from studies.page.section import Section
 from studies.study import StudyRun

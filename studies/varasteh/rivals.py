@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, windows
 from studies.brought_plugins import foreknowledge_of
+from studies.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, windows
 from studies.study import StudyRun
 from vfl.data import dataset
 

@@ -14,8 +14,8 @@ from defences import NoiseSource
 from defences.distortion import Case, distort
 from defences.parameter_rotation import ParameterRotation, Secret
 from plumbline.judge.measures import mse_per_feature
-from plumbline.simulation.linear_models import TrainedModel
 from studies.simulation.informed import CAUTIOUS, half_where_nothing_fits, informed_errors, with_records
+from studies.simulation.linear_models import TrainedModel
 from vfl.arrays import FloatArray
 
 # Columns of the measurements: adversaries who take the parameters at their word, and those who don't.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from plumbline.measurements import TaskMeasurement, windows
+from studies.measurements import TaskMeasurement, windows
 from studies.page.section import Section
 from studies.study import StudyRun
 from studies.varasteh.distortion_claims import few_columns_statements, trade_off_statements

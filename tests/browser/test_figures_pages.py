@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.catalogue import STUDIES, load_study
 from studies.claims.statement import Statement, Verdict
 from studies.defences.canaries import canaries_section
@@ -17,6 +16,7 @@ from studies.hu.approximations import approximations
 from studies.hu.epochs import credit, mnist01
 from studies.hu.study import STUDY as HU
 from studies.hu.wire import wire
+from studies.measurements import SweepOptions
 from studies.page.elements import HeatMap, PageTable
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 import attacks
 import defences
 from plumbline.cli import app
-from plumbline.measurements import Choice, SweepOptions
 from studies.cli import papers
+from studies.measurements import Choice, SweepOptions
 from studies.page.panel_charts import document
 from studies.rassouli import white_box
 from studies.rassouli.windowed import SYNTHETIC, Windows

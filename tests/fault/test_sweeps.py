@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions, TaskMeasurement, measure_all
-from plumbline.measurements.store import SweepStopped, open_store
+from studies.measurements import SweepOptions, TaskMeasurement, measure_all
+from studies.measurements.store import SweepStopped, open_store
 from tests.harness.sweep_tasks import TASKS, noted
 from tests.harness.sweeping import commanded, ended_after, signalled, slow_measurements, started
 

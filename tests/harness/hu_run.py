@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plumbline.measurements import Measurement, TaskMeasurement
-from plumbline.measurements.engine import description
+from studies.measurements import Measurement, TaskMeasurement
+from studies.measurements.engine import description
 from studies.simulation.records import Records
 from studies.study import StudyRun
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
 from studies.claims.statement import Statement, verdict_of
+from studies.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import Study, StudyRun

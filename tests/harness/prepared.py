@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from plumbline.measurements import DataChoice
-from plumbline.measurements.measuring import Shared, data_and_seed, load_table, train_model
+from studies.measurements import DataChoice
+from studies.measurements.measuring import Shared, data_and_seed, load_table, train_model
 
 
 def prepare(on: Shared, data_dir: Path | None) -> Any:

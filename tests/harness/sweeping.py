@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plumbline.measurements import Measurement, SweepOptions, TaskMeasurement, measure_all
+from studies.measurements import Measurement, SweepOptions, TaskMeasurement, measure_all
 from tests.harness.sweep_tasks import TASKS
 
 ROOT = Path(__file__).parents[2]

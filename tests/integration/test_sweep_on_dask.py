@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.measurements import (
+from studies.measurements import (
     AttackMeasurement,
     Choice,
     DataChoice,
@@ -18,7 +18,7 @@ from plumbline.measurements import (
     measure_all,
     windows,
 )
-from plumbline.measurements.store import SweepStopped
+from studies.measurements.store import SweepStopped
 from tests.harness.clusters import Cluster, running_cluster
 from tests.harness.sweep_tasks import TASKS, noted
 

@@ -319,7 +319,7 @@ def test_everything_public_has_a_docstring(package: str) -> None:
 
 
 def test_studies_do_not_import_each_other() -> None:
-    shared = {"claims", "cli", "figures", "page", "simulation", "speed", "sweeping"}
+    shared = {"claims", "cli", "figures", "measurements", "page", "simulation", "speed", "sweeping"}
     studies = {folder.name for folder in (ROOT / "studies").iterdir() if (folder / "__init__.py").exists()} - shared
     assert studies == {"defences", "hu", "jiang", "rassouli", "varasteh"}
     for path in files_of("studies"):

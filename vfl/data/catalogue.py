@@ -1,4 +1,4 @@
-"""The public data sets that the papers measure on, one entry each.
+"""The public data sets that the papers measure on: a table each in ``catalogue.toml``, and what reads its files.
 
 Three come with scikit-learn. The others are read from raw files in `data_dir/<folder>/`, under their original names,
 compressed with gzip (`.gz` added) or not; `vfl.data.fetch` downloads them. Features stay as they are in the source,
@@ -8,14 +8,15 @@ except where an entry says SIMULATION. Scaling is each party's own business (`vf
 from __future__ import annotations
 
 import struct
+import tomllib
 import zlib
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from vfl.data.datasets import (
-    DRIVE_FILES,
     Dataset,
     DatasetError,
     DatasetNotFound,
@@ -179,258 +180,37 @@ def _folder(entry: Dataset, data_dir: Path | None) -> Path:
 
 # --- the registry -------------------------------------------------------------------------------------------
 
-_CC_BY = "CC BY 4.0"
-
-_BANK_SIMULATION = (
-    "Categories were replaced by the share of label `yes` among all rows of the category: "
-    "this needs the labels, which a real passive party does not have."
-)
-
-_BANK_READING = (
-    "Rassouli VIII maps each category 'to its average in each class'. With two classes the averages are p "
-    "and 1 - p, "
-    "so p, the mean label, is used."
-)
-
-_BANK_CITATION = (
-    "Moro, S., Rita, P., Cortez, P. (2014). Bank Marketing. UCI Machine Learning Repository. "
-    "https://doi.org/10.24432/C5K306"
-)
-
-
-def _bank(name: str, dropped: str | None, why: str) -> Dataset:
-    return Dataset(
-        name=name,
-        title="Bank Marketing" if dropped is None else f"Bank Marketing without `{dropped}`",
-        loader=load_bank(dropped),
-        rows=41_188,
-        features=20 if dropped is None else 19,
-        classes=2,
-        citation=_BANK_CITATION,
-        licence=_CC_BY,
-        uci=222,
-        folder="bank",
-        files=("bank-additional-full.csv",),
-        simulation=(_BANK_SIMULATION,),
-        notes=(why, _BANK_READING),
-    )
+_LOADERS = {
+    "breast_cancer": load_sklearn("breast_cancer", label_names=True),
+    "digits": load_sklearn("digits", label_names=False),
+    "wine": load_sklearn("wine", label_names=True),
+    "bank": load_bank("duration"),
+    "bank_code": load_bank("campaign"),
+    "bank_all": load_bank(None),
+    "adult": load_adult,
+    "adult_means": load_adult_means,
+    "satellite": load_headless(
+        ["sat.trn", "sat.tst"], r"\s+", [f"pixel{p}_band{b}" for p in range(1, 10) for b in range(1, 5)]
+    ),
+    "pendigits": load_headless(
+        ["pendigits.tra", "pendigits.tes"], ",", [f"{axis}{point}" for point in range(1, 9) for axis in "xy"]
+    ),
+    "grid": load_grid(outcome=False),
+    "grid_all": load_grid(outcome=True),
+    "robot": load_headless(["sensor_readings_24.data"], ",", [f"ultrasound_{i}" for i in range(1, 25)]),
+    "drive": load_drive,
+    "credit": load_credit,
+    "mnist01": load_mnist01,
+}
 
 
-_ADULT = Dataset(
-    name="adult",
-    title="Adult",
-    loader=load_adult,
-    rows=48_842,
-    features=14,
-    classes=2,
-    citation="Becker, B., Kohavi, R. (1996). Adult. UCI Machine Learning Repository. https://doi.org/10.24432/C5XW20",
-    licence=_CC_BY,
-    uci=2,
-    folder="adult",
-    files=("adult.data", "adult.test"),
-    train_rows=32_561,
-    notes=(
-        "Categories are numbered from 0 in alphabetical order, `?` (missing) being one of them: "
-        "that needs no labels, so each party could do it alone.",
-    ),
-)
+def _entry(name: str, facts: Mapping[str, Any]) -> Dataset:
+    """Make a data set's entry of its facts in ``catalogue.toml``."""
+    lists_as_tuples: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
+    }
+    return Dataset(name=name, loader=_LOADERS[name], **lists_as_tuples)
 
-_GRID = Dataset(
-    name="grid",
-    title="Electrical Grid Stability Simulated Data",
-    loader=load_grid(outcome=False),
-    rows=10_000,
-    features=12,
-    classes=2,
-    citation="Arzamasov, V. (2018). Electrical Grid Stability Simulated Data. UCI Machine Learning "
-    "Repository. "
-    "https://doi.org/10.24432/C5PG66",
-    licence=_CC_BY,
-    uci=471,
-    folder="grid",
-    files=("Data_for_UCI_named.csv",),
-    notes=(
-        "`stab`, whose sign is the label, is left out. p1 = -(p2 + p3 + p4) in every row: "
-        "one feature follows from three others.",
-    ),
-)
 
-_ENTRIES = (
-    Dataset(
-        name="breast_cancer",
-        title="Breast Cancer Wisconsin (Diagnostic)",
-        loader=load_sklearn("breast_cancer", label_names=True),
-        rows=569,
-        features=30,
-        classes=2,
-        citation="Wolberg, W., Mangasarian, O., Street, N., Street, W. (1993). Breast Cancer Wisconsin "
-        "(Diagnostic). "
-        "UCI Machine Learning Repository. https://doi.org/10.24432/C5DW2B",
-        licence=_CC_BY,
-        uci=17,
-    ),
-    Dataset(
-        name="digits",
-        title="Optical Recognition of Handwritten Digits (test part, 8 x 8)",
-        loader=load_sklearn("digits", label_names=False),
-        rows=1_797,
-        features=64,
-        classes=10,
-        citation="Alpaydin, E., Kaynak, C. (1998). Optical Recognition of Handwritten Digits. "
-        "UCI Machine Learning Repository. https://doi.org/10.24432/C50P49",
-        licence=_CC_BY,
-        uci=80,
-    ),
-    Dataset(
-        name="wine",
-        title="Wine",
-        loader=load_sklearn("wine", label_names=True),
-        rows=178,
-        features=13,
-        classes=3,
-        citation="Aeberhard, S., Forina, M. (1992). Wine. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C5PC7J",
-        licence=_CC_BY,
-        uci=109,
-    ),
-    _bank("bank", "duration", "The 11th column, `duration`, is left out, as Rassouli VIII says."),
-    _bank(
-        "bank_code",
-        "campaign",
-        "The 12th column, `campaign`, is left out, as Rassouli's published code does; "
-        "the paper's text leaves out the 11th, `duration`, which is known only after the outcome.",
-    ),
-    _bank(
-        "bank_all", None, "All 20 columns are kept, as in Jiang, Table 1; `duration` is known only after the outcome."
-    ),
-    _ADULT,
-    replace(
-        _ADULT,
-        name="adult_means",
-        title="Adult without `fnlwgt`, categories as mean labels",
-        loader=load_adult_means,
-        features=13,
-        simulation=(
-            "Categories were replaced by the share of label `>50K` among all rows of the category: "
-            "this needs the labels, which a real passive party does not have.",
-        ),
-        notes=(
-            "Varasteh maps each category to its average in each class, and has 13 of the 14 columns without saying "
-            "which: the census weight `fnlwgt`, which tells least of the label, is left out.",
-        ),
-    ),
-    Dataset(
-        name="satellite",
-        title="Statlog (Landsat Satellite)",
-        loader=load_headless(
-            ["sat.trn", "sat.tst"], r"\s+", [f"pixel{p}_band{b}" for p in range(1, 10) for b in range(1, 5)]
-        ),
-        rows=6_435,
-        features=36,
-        classes=6,
-        citation="Srinivasan, A. (1993). Statlog (Landsat Satellite). UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C55887",
-        licence=_CC_BY,
-        uci=146,
-        folder="satellite",
-        files=("sat.trn", "sat.tst"),
-        train_rows=4_435,
-        notes=("Rassouli's table 1 gives 6430 records; the source has 6435.",),
-    ),
-    Dataset(
-        name="pendigits",
-        title="Pen-Based Recognition of Handwritten Digits",
-        loader=load_headless(
-            ["pendigits.tra", "pendigits.tes"],
-            ",",
-            [f"{axis}{point}" for point in range(1, 9) for axis in "xy"],
-        ),
-        rows=10_992,
-        features=16,
-        classes=10,
-        citation="Alpaydin, E., Alimoglu, F. (1996). Pen-Based Recognition of Handwritten Digits. "
-        "UCI Machine Learning Repository. https://doi.org/10.24432/C5MG6K",
-        licence=_CC_BY,
-        uci=81,
-        folder="pendigits",
-        files=("pendigits.tra", "pendigits.tes"),
-        train_rows=7_494,
-    ),
-    _GRID,
-    replace(
-        _GRID,
-        name="grid_all",
-        title="Electrical Grid Stability Simulated Data with its outcome",
-        loader=load_grid(outcome=True),
-        features=13,
-        notes=(
-            "All 13 columns are kept, as in Varasteh, Table I; `stab` is the outcome itself, whose sign is the label.",
-        ),
-    ),
-    Dataset(
-        name="robot",
-        title="Wall-Following Robot Navigation Data",
-        loader=load_headless(["sensor_readings_24.data"], ",", [f"ultrasound_{i}" for i in range(1, 25)]),
-        rows=5_456,
-        features=24,
-        classes=4,
-        citation="Freire, A., Veloso, M., Barreto, G. (2009). Wall-Following Robot Navigation Data. "
-        "UCI Machine Learning Repository. https://doi.org/10.24432/C57C8W",
-        licence=_CC_BY,
-        uci=194,
-        folder="robot",
-        files=("sensor_readings_24.data",),
-    ),
-    Dataset(
-        name="drive",
-        title="Dataset for Sensorless Drive Diagnosis",
-        loader=load_drive,
-        rows=58_509,
-        features=48,
-        classes=11,
-        citation="Bator, M. (2013). Dataset for Sensorless Drive Diagnosis. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C5VP5F",
-        licence=_CC_BY,
-        uci=325,
-        folder="drive",
-        files=DRIVE_FILES[:1],
-        sample_file=DRIVE_FILES[1],
-        sample_rows=2_200,
-        notes=("Rows are ordered by class: a batch of consecutive rows holds one class.",),
-    ),
-    Dataset(
-        name="credit",
-        title="Default of Credit Card Clients",
-        loader=load_credit,
-        rows=30_000,
-        features=23,
-        classes=2,
-        citation="Yeh, I. (2009). Default of Credit Card Clients. UCI Machine Learning Repository. "
-        "https://doi.org/10.24432/C55S3H",
-        licence=_CC_BY,
-        uci=350,
-        openml=42_477,
-        folder="credit",
-        files=("UCI_Credit_Card.csv",),
-        notes=("SEX, EDUCATION, MARRIAGE and the PAY_ columns are the source's integer codes.",),
-    ),
-    Dataset(
-        name="mnist01",
-        title="MNIST, digits 0 and 1",
-        loader=load_mnist01,
-        rows=14_780,
-        features=784,
-        classes=2,
-        citation="LeCun, Y., Bottou, L., Bengio, Y., Haffner, P. (1998). Gradient-based learning applied to "
-        "document "
-        "recognition. Proceedings of the IEEE 86(11):2278-2324",
-        licence="CC BY-SA 3.0",
-        openml=554,
-        folder="mnist",
-        files=tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")),
-        train_rows=12_665,
-        notes=("Pixels are divided by 255.",),
-    ),
-)
-
-DATASETS: dict[str, Dataset] = {entry.name: entry for entry in _ENTRIES}
+_FACTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+DATASETS: dict[str, Dataset] = {name: _entry(name, facts) for name, facts in _FACTS.items()}

@@ -97,6 +97,8 @@ class Dataset:
         openml: its number at OpenML.
         folder: where the raw files lie in the data directory.
         files: their names; none for those that come with scikit-learn.
+        archive: address of the zip archive that has them, or ending in / of the folder where they are with .gz added.
+        sha256: of the files as they are downloaded, where that is published.
         sample_file: a published excerpt, used where the full file is missing.
         sample_rows: rows of the excerpt.
         train_rows: see RegistryTable.
@@ -121,6 +123,8 @@ class Dataset:
     openml: int | None = None
     folder: str = ""
     files: tuple[str, ...] = ()
+    archive: str = ""
+    sha256: tuple[str, ...] = ()
     sample_file: str | None = None
     sample_rows: int | None = None
     train_rows: int | None = None

@@ -14,7 +14,6 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -34,8 +33,6 @@ _TIMEOUT_SECONDS = 60
 _CHUNK_BYTES = 1 << 18
 # Several times the largest real one (drive): a longer answer is not the data set.
 _LARGEST_DOWNLOAD_BYTES = 1 << 28
-_UCI = "https://archive.ics.uci.edu/static/public"
-_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 
 
 class FetchError(ValueError):
@@ -52,67 +49,6 @@ class FetchError(ValueError):
     """
 
 
-@dataclass(frozen=True)
-class _File:
-    """A raw file: its name in the data set's folder and the SHA-256 of its bytes, where one is published."""
-
-    name: str
-    sha256: str | None = None
-
-
-@dataclass(frozen=True)
-class _Archive:
-    """A zip archive (of zip archives, for bank) at a URL, and the files to take from it."""
-
-    url: str
-    files: tuple[_File, ...]
-
-
-_ARCHIVES = {
-    "bank": _Archive(
-        f"{_UCI}/222/bank+marketing.zip",
-        (_File("bank-additional-full.csv", "74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8"),),
-    ),
-    "adult": _Archive(
-        f"{_UCI}/2/adult.zip",
-        (
-            _File("adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-            _File("adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
-        ),
-    ),
-    "satellite": _Archive(
-        f"{_UCI}/146/statlog+landsat+satellite.zip",
-        (
-            _File("sat.trn", "e896dc88a960fa2404160fc4c3cb3dc53fcf4afd80ba920bf2d261bd42d12613"),
-            _File("sat.tst", "4b9167b8a92baafafed7c8809aef86d0683a5e685c19d98d119fa6974f0f2479"),
-        ),
-    ),
-    "pendigits": _Archive(
-        f"{_UCI}/81/pen+based+recognition+of+handwritten+digits.zip",
-        (
-            _File("pendigits.tra", "e2b9eb9f0d0467e2b64a4816a3420edf2b8043447576f4b84337aba44a9f97d3"),
-            _File("pendigits.tes", "8bd03229c5c5291fefe43e45465dd948d2645bf23328b9d993e0b777666b2015"),
-        ),
-    ),
-    "grid": _Archive(
-        f"{_UCI}/471/electrical+grid+stability+simulated+data.zip",
-        (_File("Data_for_UCI_named.csv", "7afc3154fed9cd65258b3403b60381fe6b0d832bf817a1ea4866395d05a84a83"),),
-    ),
-    "robot": _Archive(
-        f"{_UCI}/194/wall+following+robot+navigation+data.zip",
-        (_File("sensor_readings_24.data", "6e9728dedef8b35e31ba0be11aea85aa53bd248ab33652777df81b95a4cc8c00"),),
-    ),
-    "drive": _Archive(
-        f"{_UCI}/325/dataset+for+sensorless+drive+diagnosis.zip",
-        (_File("Sensorless_drive_diagnosis.txt"),),
-    ),
-}
-_MNIST_FILES = (
-    _File("train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    _File("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    _File("t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    _File("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-)
 _CREDIT_COLUMNS = [
     "LIMIT_BAL",
     "SEX",
@@ -203,13 +139,15 @@ def _contents(
     """Get the data set's raw files by name, checked."""
     if entry.name == "credit" and entry.openml is not None:
         return {entry.files[0]: _credit_csv(openml_frame(entry.openml))}
-    if entry.name == "mnist01":
-        return {
-            file.name: _verified(file, _download(f"{_MNIST}/{file.name}", opener, progress)) for file in _MNIST_FILES
-        }
-    archive = _ARCHIVES[entry.folder]
-    data = _download(archive.url, opener, progress)
-    return {file.name: _verified(file, _member(data, file.name, archive.url)) for file in archive.files}
+    if entry.archive.endswith("/"):
+        files = [f"{name}.gz" for name in entry.files]
+        contents = {name: _download(entry.archive + name, opener, progress) for name in files}
+    else:
+        data = _download(entry.archive, opener, progress)
+        contents = {name: _member(data, name, entry.archive) for name in entry.files}
+    for (name, content), digest in zip(contents.items(), entry.sha256, strict=False):
+        _check(name, content, digest)
+    return contents
 
 
 def _download(url: str, opener: Opener, progress: Progress | None) -> bytes:
@@ -263,14 +201,12 @@ class _NoSuchMemberError(FetchError):
     pass
 
 
-def _verified(file: _File, content: bytes) -> bytes:
-    digest = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and digest != file.sha256:
+def _check(name: str, content: bytes, expected: str) -> None:
+    if (digest := hashlib.sha256(content).hexdigest()) != expected:
         raise FetchError(
-            f"{file.name} has SHA-256 {digest}, expected {file.sha256}: "
+            f"{name} has SHA-256 {digest}, expected {expected}: "
             "the download was damaged or the publisher changed the file; nothing was replaced."
         )
-    return content
 
 
 def _openml_frame(number: int) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Who is drawn: the paper's attacks, and those that it lacks."""
 
-from plumbline.measurements import Choice
 from studies.jiang.inversion.inversion_setting import Contender, gradient_inversion
+from studies.measurements import Choice
 
 RANDOM, ESA, GRN = "random guess", "ESA", "GRN"
 GIA, GIA_KLD, GIA_HALF = "GIA-MSE", "GIA-KLD", "GIA from 1/2"

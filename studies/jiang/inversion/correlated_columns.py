@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from plumbline.judge.measures import correlation_with_active
-from plumbline.measurements import Choice, TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import trend
 from studies.claims.statement import interval_words
@@ -26,6 +25,7 @@ from studies.jiang.inversion.inversion_setting import (
     plugged_in,
     usable,
 )
+from studies.measurements import Choice, TaskMeasurement
 from studies.page.elements import HeatMap, number_words
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -9,7 +9,6 @@ import pandas as pd
 
 import attacks
 from plumbline.judge.measures import LikewiseLabelled, mse_per_feature
-from plumbline.measurements import Choice, TaskMeasurement
 from studies.claims.claim import NOTHING, Claim, Finding
 from studies.claims.kinds import joined, paired, trend, where
 from studies.claims.statement import interval_over, interval_words
@@ -27,6 +26,7 @@ from studies.jiang.inversion.inversion_setting import (
     plugged_in,
     usable,
 )
+from studies.measurements import Choice, TaskMeasurement
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, mean_curve
 from studies.page.section import Section

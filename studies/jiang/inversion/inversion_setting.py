@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, Measurement, ModelChoice, windows
-from plumbline.measurements.descriptions import frozen_options
 from studies.brought_plugins import foreknowledge_of
+from studies.measurements import AttackMeasurement, Choice, DataChoice, Measurement, ModelChoice, windows
+from studies.measurements.descriptions import frozen_options
 from studies.study import StudyRun
 from vfl.data import dataset
 

@@ -11,8 +11,6 @@ from itertools import pairwise
 
 import pandas as pd
 
-from plumbline.measurements import AttackMeasurement, Choice
-from plumbline.measurements.descriptions import ModelKind
 from studies.claims.claim import Claim, Finding
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
@@ -30,6 +28,8 @@ from studies.jiang.paired_points import (
     told,
 )
 from studies.jiang.splits import Split, Splits, threshold
+from studies.measurements import AttackMeasurement, Choice
+from studies.measurements.descriptions import ModelKind
 from studies.page.elements import number_words
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pandas as pd
 
-from plumbline.measurements import AttackMeasurement, Choice
 from studies.claims.claim import Claim, Finding, Test
 from studies.claims.kinds import where
 from studies.claims.statement import Statement
@@ -27,6 +26,7 @@ from studies.jiang.paired_points import (
     told,
 )
 from studies.jiang.splits import Split, SplitPlan, Splits, threshold
+from studies.measurements import AttackMeasurement, Choice
 from studies.page.elements import number_words
 from studies.page.plots import Panel, Plot
 from studies.page.section import Section

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from plumbline.measurements import AttackMeasurement, Choice, Measurement
-from plumbline.measurements.descriptions import Access, ModelKind
 from studies.claims.kinds import where
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier
 from studies.jiang.inversion.inversion_setting import RECORDS, gradient_inversion
 from studies.jiang.paired_points import KINDS, Point, mean_table, measured
 from studies.jiang.splits import Split, Splits, threshold
 from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
+from studies.measurements import AttackMeasurement, Choice, Measurement
+from studies.measurements.descriptions import Access, ModelKind
 from studies.page.plots import Curve, Panel, Plot
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -13,9 +13,9 @@ import attacks
 from attacks import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 from attacks.registry import REGISTRY
 from plumbline.judge.predictions import read_prediction_findings
-from plumbline.simulation.linear_models import TrainedModel, train
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, Estimates, PartyFeatures, PredictionAttackOutcome
+from studies.simulation.linear_models import TrainedModel, train
 from studies.speed.repetition import WrongResult, in_turns, timed
 from studies.speed.result import Cell, Progress, Result, ResultTable, Spread, columns_of, command_of, silent
 from vfl.arrays import FloatArray

@@ -19,7 +19,7 @@ import torch
 
 import attacks
 from attacks import AuxiliaryRows, PredictionView, ViewError
-from plumbline.measurements import (
+from studies.measurements import (
     AttackMeasurement,
     Choice,
     DataChoice,

@@ -6,8 +6,8 @@ import pytest
 
 import attacks.registry
 import defences.registry
-from plumbline.measurements import Choice
 from studies.brought_plugins import Foreknowledge, brought, foreknowledge_of
+from studies.measurements import Choice
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import attacks
 from attacks import LEVELS, Level
 from plumbline.judge.evidence import gather_evidence
 from plumbline.judge.federation_part import Comparison
-from plumbline.simulation.linear_models import TrainedModel, train
+from studies.simulation.linear_models import TrainedModel, train
 from tests.harness.placebos import permuted, placebo
 from vfl.arrays import FloatArray
 

@@ -1,23 +1,18 @@
 """What is asked of a run: sets side by side, the search, and what can't be asked, each in a sentence."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
-import numpy as np
-import pandas as pd
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from plumbline.audit import candidates
 from plumbline.audit.clear_run import obstacles, run_in_one_place
-from plumbline.audit.folder import AuditFolder, new_run, read_what_if, write_duration, write_plan
+from plumbline.audit.folder import AuditFolder, read_what_if
 from plumbline.audit.plan import AuditPlan, ClearPlan
 from plumbline.audit.request import AuditRequest
-from plumbline.audit.run import prepare
 from plumbline.audit.tables import JoinedTables
 from plumbline.cli import app
 from plumbline.federation import FederationFailed
@@ -27,44 +22,12 @@ from plumbline.judge.findings import Findings, read_findings
 from plumbline.what_if import asking
 from plumbline.what_if.asking import Question, ask, confirmed, named_changes
 from plumbline.what_if.simulated_sets import UP_TO_HEADLINE, AuditedRun, audited_run, simulated
-
-ROWS = 400
+from tests.harness.simulated_run import simulated_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> AuditFolder:
-    """A run of two tables, of whose columns one decides the label; its federation is simulated."""
-    folder = tmp_path_factory.mktemp("tables")
-    generator = np.random.default_rng(0)
-    debt, ids = generator.random(ROWS), [f"c{row}" for row in range(ROWS)]
-    late = np.where(debt + 0.1 * generator.random(ROWS) > 0.55, "late", "paid")
-    bank = pd.DataFrame({"id": ids, "balance": generator.random(ROWS), "default": late})
-    fintech = pd.DataFrame(
-        {
-            "id": ids,
-            "debt": debt,
-            "age": generator.integers(18, 90, ROWS),
-            "town": generator.choice(["a", "b", "c"], ROWS),
-        }
-    )
-    for name, table in (("bank", bank), ("fintech", fintech)):
-        table.to_csv(folder / f"{name}.csv", index=False)
-    request = AuditRequest.of(
-        active=str(folder / "bank.csv"),
-        passive=(str(folder / "fintech.csv"),),
-        label="default",
-        attacks=("half_star",),
-        cipher="plain",
-        verbosity="quiet",
-        runs=folder / "runs",
-        settings={"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_equations": 0.2},
-    )
-    plan, tables = prepare(request, Console(file=io.StringIO()))
-    made = new_run(request.output.runs, request.title)
-    write_plan(made, plan)
-    run_in_one_place(ClearPlan(plan.request, plan.recipe, plan.levels, plan.limit), tables, made)
-    write_duration(made, 1.0)
-    return made
+    return simulated_run(tmp_path_factory.mktemp("tables"))
 
 
 def asked(run: AuditFolder, *sets: str) -> Question:

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plumbline.simulation.linear_models import train
-from plumbline.simulation.situations import Situation
 from studies.defences.adversaries import Adversaries, Estimate, balanced
 from studies.defences.against_predictions import HELD_OUT, Lab
 from studies.defences.cases import Trial
 from studies.defences.steering import steered
+from studies.simulation.linear_models import train
+from studies.simulation.situations import Situation
 from vfl.arrays import FloatArray
 
 pytest.importorskip("torch")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.defences.canaries import (
     CANARY,
     SIGMAS,
@@ -15,6 +14,7 @@ from studies.defences.canaries import (
     sensitivity,
     simulated,
 )
+from studies.measurements import SweepOptions
 from studies.page.section import Section
 from studies.study import StudyRun
 from vfl.theory.gaussian_mechanism import gaussian_epsilon

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from plumbline.simulation.linear_models import train
 from studies.defences.against_predictions import HELD_OUT, Lab
 from studies.defences.cases import UNDEFENDED, Trial
+from studies.simulation.linear_models import train
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted, Rounding
 from vfl.learning import confidence_scores

@@ -9,12 +9,12 @@ import pytest
 
 import attacks
 import defences
-from plumbline.measurements import Choice, SweepOptions
 from studies.defences import matrix as defences_matrix
 from studies.defences.adversaries import PUBLISHED
 from studies.defences.against_predictions import prediction_rows
 from studies.defences.cases import OF_FEW_VALUES, PSI, UNDEFENDED, Case, Plan, Trial, available, cases_of
 from studies.defences.matrix import matrix_section
+from studies.measurements import Choice, SweepOptions
 from studies.page.section import Section
 from studies.study import StudyRun
 

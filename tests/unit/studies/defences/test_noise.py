@@ -11,9 +11,9 @@ import pytest
 
 from defences import TrainingTerms
 from defences.dp_noise import DpNoise
-from plumbline.measurements import SweepOptions
 from studies.defences.noise import _FALLBACK, noise_plot, noise_section
 from studies.defences.noise_trainings import DELTAS, EPSILONS, INITIALISATIONS, PAPER, VARIANTS
+from studies.measurements import SweepOptions
 from studies.page.panel_charts import document
 from studies.page.section import Section
 from studies.simulation.side_by_side import LEARNING_RATE, ResidualNoise, Starts, Watch, train_side_by_side

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from plumbline.measurements import SweepOptions
 from studies.catalogue import STUDIES
 from studies.figures.index_page import write_index
 from studies.figures.running import run_study
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 from tests.harness.made_up_study import BROKEN, STUDY
 

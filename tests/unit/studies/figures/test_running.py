@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from plumbline.measurements import SweepOptions
 from studies.catalogue import STUDIES, load_study
 from studies.claims.statement import Statement
 from studies.figures import running
 from studies.figures.running import StudyProgress, run_study
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 from tests.harness.made_up_study import BROKEN, STARVED, STUDY, files_in
 

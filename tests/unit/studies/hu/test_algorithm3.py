@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.hu.algorithm3 import EPSILONS, defence, measurements_of, noisy
 from studies.hu.claims import defended_statements
 from studies.hu.experiments import HuChoices
 from studies.hu.trainings import training
+from studies.measurements import SweepOptions
 from tests.harness.hu_run import MADE_UP, MadeUpHu
 
 

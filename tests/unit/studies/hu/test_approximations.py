@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.hu.approximations import (
     CUBIC,
     SIGN_RANGE,
@@ -19,6 +18,7 @@ from studies.hu.approximations import (
 from studies.hu.expansions import EXPANSIONS, expanded, single_feature
 from studies.hu.experiments import HuChoices
 from studies.hu.trainings import training
+from studies.measurements import SweepOptions
 from tests.harness.hu_run import MADE_UP, MadeUpHu
 
 

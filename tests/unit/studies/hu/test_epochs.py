@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.claims.statement import Statement
 from studies.hu.claims import credit_statements, mnist_statements
 from studies.hu.epochs import credit, epochs_of, facts_of, measurements_of, mnist01
 from studies.hu.experiments import HU_EXPERIMENTS, INITIALISATIONS, HuChoices, of_paper
 from studies.hu.trainings import prepared, ranks, training
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 from tests.harness.hu_run import MADE_UP, MadeUpHu, made_up_records
 from vfl.theory.training import guaranteed_steps

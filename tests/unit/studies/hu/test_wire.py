@@ -5,11 +5,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.claims.claim import judged
 from studies.hu.experiments import HuChoices
 from studies.hu.wire import HONEST, LINE, LISTENING, WIRE_CLAIMS, labelled, measurements_of, wire
 from studies.hu.wire_epoch import rounding_bound
+from studies.measurements import SweepOptions
 from studies.simulation.affine_expansions import minimax_line
 from tests.harness.hu_run import MadeUpHu
 

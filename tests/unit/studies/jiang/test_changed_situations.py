@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice
-from plumbline.measurements.measuring import measure
 from studies.jiang.changed_situations import after_alignment, behind_real_purifier, with_made_up_records
+from studies.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice
+from studies.measurements.measuring import measure
 from tests.harness.prepared import prepare
 
 _MODEL = ModelChoice(DataChoice("wine"))

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.jiang.inversion.inversion_setting import Grid
 from studies.jiang.ladder import GUESS, MODEL, RUNGS, ladder
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 
 pytest.importorskip("torch")

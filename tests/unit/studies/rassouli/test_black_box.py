@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import SweepOptions
-from plumbline.simulation.linear_models import TrainedModel
+from studies.measurements import SweepOptions
 from studies.page.section import Section
 from studies.rassouli.black_box import (
     _QUICK,
@@ -18,6 +17,7 @@ from studies.rassouli.black_box import (
     expected_limit,
     predictions,
 )
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 
 VALUES = np.array([0.0, 0.2, 0.5, 1.0])

@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import SweepOptions
-from plumbline.simulation.linear_models import TrainedModel
+from studies.measurements import SweepOptions
 from studies.page.section import Section
 from studies.rassouli.bounds import COUNTS, bounds_section, theory_at
 from studies.rassouli.windowed import model_of
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 from tests.harness.prepared import prepare
 

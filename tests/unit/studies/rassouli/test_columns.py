@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from plumbline.measurements import SweepOptions
-from plumbline.simulation.scaled_tables import ScaledTable
+from studies.measurements import SweepOptions
 from studies.rassouli.columns import columns_section, described
+from studies.simulation.scaled_tables import ScaledTable
 from studies.study import StudyRun
 
 

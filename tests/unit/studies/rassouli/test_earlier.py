@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import SweepOptions
-from plumbline.simulation.linear_models import TrainedModel
+from studies.measurements import SweepOptions
 from studies.rassouli.earlier import earlier_section, systems_at
+from studies.simulation.linear_models import TrainedModel
 from studies.study import StudyRun
 
 

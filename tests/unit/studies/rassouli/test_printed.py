@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import SweepOptions
+from studies.measurements import SweepOptions
 from studies.rassouli.printed import _example, as_printed, printed_section
 from studies.study import StudyRun
 from tests.unit.studies.rassouli.test_earlier import model_with

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import Choice, SweepOptions
+from studies.measurements import Choice, SweepOptions
 from studies.page.section import Section
 from studies.rassouli.schemes import CURVES, schemes_section
 from studies.study import StudyRun

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from plumbline.measurements import Choice, SweepOptions
+from studies.measurements import Choice, SweepOptions
 from studies.rassouli.starts import _QUICK, STARTS, starts_section
 from studies.study import StudyRun
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.measurements import Choice, SweepOptions
+from studies.measurements import Choice, SweepOptions
 from studies.page.section import Section
 from studies.rassouli.transform import ATTACKS, DEFENCES, HALF, NONE, transform_section
 from studies.simulation.informed import CAUTIOUS, KNOWING, WITH_RECORDS

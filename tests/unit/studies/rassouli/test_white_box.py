@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 import attacks
-from plumbline.measurements import AttackMeasurement, Choice, SweepOptions, measure_all
+from studies.measurements import AttackMeasurement, Choice, SweepOptions, measure_all
 from studies.page.section import Section
 from studies.rassouli.claims.comparisons import LABELS
 from studies.rassouli.white_box import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.measurements import Choice, windows
+from studies.measurements import Choice, windows
 from studies.sweeping import SweepFileError, read_sweep
 from studies.sweeping.file import sweep_of
 

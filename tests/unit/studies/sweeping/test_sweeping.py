@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from plumbline.measurements import SweepOptions
-from plumbline.measurements.store import SweepStopped
+from studies.measurements import SweepOptions
+from studies.measurements.store import SweepStopped
 from studies.sweeping.file import sweep_of
 from studies.sweeping.sweeping import (
     facts_of,
@@ -103,7 +103,7 @@ def test_models_of_other_options_are_not_averaged(tmp_path: Path) -> None:
     asked = sweep_of({**GRID, "attacks": "ls", "model": {"C": [0.1, 10.0]}})
     means = means_of(run_sweep(asked, b"", tmp_path, SweepOptions(workers=1)))
     assert list(means.model_options.unique()) == ["C=0.1", "C=10.0"]
-    assert set(means.measurements) == {2}
+    assert set(means.cells) == {2}
 
 
 def test_nothing_done_has_no_means() -> None:

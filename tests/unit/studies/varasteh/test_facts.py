@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plumbline.simulation.linear_models import TrainedModel, train
-from plumbline.simulation.scaled_tables import ScaledTable
 from studies.claims.claim import judged
 from studies.claims.statement import Statement
+from studies.simulation.linear_models import TrainedModel, train
+from studies.simulation.scaled_tables import ScaledTable
 from studies.varasteh.column_covariance import heat_map
 from studies.varasteh.column_moments import MOMENT_CLAIMS
 from studies.varasteh.data_facts import accuracy_of, covariance_of, moments_of

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plumbline.simulation.linear_models import TrainedModel, train
 from studies.simulation.informed import WITH_RECORDS
+from studies.simulation.linear_models import TrainedModel, train
 from studies.varasteh.rotation import (
     AS_DISCLOSED,
     AVERAGES,

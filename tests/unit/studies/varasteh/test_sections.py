@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.measurements import Choice, SweepOptions
 from studies.claims.statement import Statement
+from studies.measurements import Choice, SweepOptions
 from studies.page.panel_charts import document
 from studies.page.section import Section
 from studies.study import StudyRun

@@ -10,6 +10,7 @@ import os
 import urllib.error
 import urllib.request
 import zipfile
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 from typing import IO
@@ -53,9 +54,8 @@ class Server:
 @pytest.fixture
 def robot_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the made-up robot rows pass as the published ones."""
-    file = fetching._File("sensor_readings_24.data", hashlib.sha256(ROBOT).hexdigest())
-    url = fetching._ARCHIVES["robot"].url
-    monkeypatch.setitem(fetching._ARCHIVES, "robot", fetching._Archive(url, (file,)))
+    made_up = replace(DATASETS["robot"], sha256=(hashlib.sha256(ROBOT).hexdigest(),))
+    monkeypatch.setitem(DATASETS, "robot", made_up)
 
 
 @pytest.mark.usefixtures("robot_sum")
@@ -203,10 +203,9 @@ def test_redirects_to_plain_http_are_refused() -> None:
 def test_every_source_is_https_and_every_raw_data_set_has_one() -> None:
     for entry in DATASETS.values():
         if entry.files and entry.name not in ("credit", "mnist01"):
-            archive = fetching._ARCHIVES[entry.folder]
-            assert archive.url.startswith(f"https://archive.ics.uci.edu/static/public/{entry.uci}/")
-            assert tuple(file.name for file in archive.files) == entry.files
-    assert [file.name for file in fetching._MNIST_FILES] == [f"{file}.gz" for file in DATASETS["mnist01"].files]
+            assert entry.archive.startswith(f"https://archive.ics.uci.edu/static/public/{entry.uci}/")
+        assert len(entry.sha256) in (0, len(entry.files))
+    assert DATASETS["mnist01"].archive.startswith("https://")
 
 
 def test_bundled_data_sets_need_no_fetching(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import attacks
-from plumbline.measurements import Choice, SweepOptions
 from studies.jiang.inversion.contenders import ESA, HALF_STAR, RANDOM, RANGES, RCC2
 from studies.jiang.inversion.inversion_setting import Grid, InversionPlan, complete_ratio, linear_targets, size_of
 from studies.jiang.inversion.linear_inversion import linear
+from studies.measurements import Choice, SweepOptions
 from studies.page.section import Section
 from studies.study import StudyRun
 

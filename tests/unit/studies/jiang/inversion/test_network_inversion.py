@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.jiang.accuracies import datasets
 from studies.jiang.inversion.contenders import GIA, GRN, MOMENTS, RANDOM
 from studies.jiang.inversion.correlated_columns import correlation, correlations_of
@@ -14,6 +13,7 @@ from studies.jiang.inversion.generator_records import CountPlan, generative, in_
 from studies.jiang.inversion.inversion_setting import Grid, InversionPlan, linear_model, network_targets
 from studies.jiang.inversion.network_inversion import networks
 from studies.jiang.inversion.network_shapes import activations, sizes
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 from tests.harness.prepared import prepare
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.jiang.shadow_models import auxiliary as section
 from studies.jiang.shadow_models.auxiliary import MADE_UP, ORIGINAL, auxiliary_statements
 from studies.jiang.splits import SplitPlan, Splits
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from plumbline.measurements import Choice, SweepOptions
 from studies.claims.statement import Statement
 from studies.jiang.shadow_models import shadow as section
 from studies.jiang.shadow_models.shadow import records_at, shadow_statements
 from studies.jiang.splits import Splits, threshold
+from studies.measurements import Choice, SweepOptions
 from studies.study import StudyRun
 
 

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from plumbline.measurements import SweepOptions
 from studies.jiang.shadow_models import structures as section
 from studies.jiang.shadow_models.structures import GUESSED, structure_statements, structure_words
 from studies.jiang.splits import SplitPlan, Splits
+from studies.measurements import SweepOptions
 from studies.study import StudyRun
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.measurements import Choice, SweepOptions
 from studies.jiang.splits import Splits
 from studies.jiang.with_defences import trade_offs as section
 from studies.jiang.with_defences.claims_on_defences import trade_off_notes, trade_off_statements
+from studies.measurements import Choice, SweepOptions
 from studies.study import StudyRun
 
 # By defence: attack accuracy and model accuracy.

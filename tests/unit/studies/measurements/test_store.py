@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plumbline.measurements.outcomes import Outcome, done
-from plumbline.measurements.store import SweepStopped, open_store
+from studies.measurements.outcomes import Outcome, done
+from studies.measurements.store import SweepStopped, open_store
 
 
 def row(key: str, outcome: Outcome) -> dict[str, object]:

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import attacks
-from plumbline.simulation.recipes import NetworkRecipe
-from plumbline.simulation.scaled_tables import ScaledTable
+from studies.simulation.recipes import NetworkRecipe
+from studies.simulation.scaled_tables import ScaledTable
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import confidence_scores
 from vfl.learning.networks import VerticalNetwork

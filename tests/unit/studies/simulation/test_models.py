@@ -8,10 +8,10 @@ from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from plumbline.simulation.linear_models import train, train_linear
-from plumbline.simulation.network_models import train_network
-from plumbline.simulation.recipes import TRAINERS, Lbfgs, LinearRecipe, linear_recipe, network_recipe
-from plumbline.simulation.scaled_tables import load_scaled
+from studies.simulation.linear_models import train, train_linear
+from studies.simulation.network_models import train_network
+from studies.simulation.recipes import TRAINERS, Lbfgs, LinearRecipe, linear_recipe, network_recipe
+from studies.simulation.scaled_tables import load_scaled
 from vfl.learning import confidence_scores
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import attacks
-from plumbline.simulation.recipes import LinearRecipe, linear_recipe
-from plumbline.simulation.scaled_tables import ScaledTable, load_scaled
+from studies.simulation.recipes import LinearRecipe, linear_recipe
+from studies.simulation.scaled_tables import ScaledTable, load_scaled
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import confidence_scores
 

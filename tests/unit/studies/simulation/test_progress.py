@@ -1,6 +1,6 @@
 """How far a long measurement is."""
 
-from plumbline.simulation.rounds import told
+from studies.simulation.rounds import told
 
 
 def test_each_item_is_told_of_after_its_work() -> None:

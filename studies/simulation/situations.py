@@ -12,9 +12,9 @@ from attacks.known_moments import known_moments
 from attacks.registry import FROM_RECORDS
 from defences import Defence, DefenceError, NoiseSource, ScoreContext, channel_of, disclosure_of
 from plumbline.judge.measures import LikewiseLabelled
-from plumbline.simulation.linear_models import TrainedModel
-from plumbline.simulation.network_models import TrainedNetwork
 from services.adversary.declared import least_known
+from studies.simulation.linear_models import TrainedModel
+from studies.simulation.network_models import TrainedNetwork
 from vfl.arrays import FloatArray
 from vfl.channels import ParameterChannel, ScoreChannel
 from vfl.learning import confidence_scores

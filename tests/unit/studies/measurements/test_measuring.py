@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import attacks
 from attacks.registry import REGISTRY
 from plumbline.judge.measures import LikewiseLabelled
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
-from plumbline.measurements.measuring import NotApplicable, measure
-from plumbline.simulation.linear_models import TrainedModel
+from studies.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, windows
+from studies.measurements.measuring import NotApplicable, measure
+from studies.simulation.linear_models import TrainedModel
 from tests.harness.prepared import prepare
 
 MODEL = ModelChoice(DataChoice("digits"), seed=1, held_out=0.3)

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plumbline.simulation.linear_models import TrainedModel
-from plumbline.simulation.network_models import TrainedNetwork
+from studies.simulation.linear_models import TrainedModel
+from studies.simulation.network_models import TrainedNetwork
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plumbline.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, keys
-from plumbline.measurements.keys import digest_of_data, key_of, versions_of
+from studies.measurements import AttackMeasurement, Choice, DataChoice, ModelChoice, TaskMeasurement, keys
+from studies.measurements.keys import digest_of_data, key_of, versions_of
 
 MODEL = ModelChoice(DataChoice("breast_cancer"))
 MEASUREMENT = AttackMeasurement(MODEL, (0, 1, 2), Choice("half_star"))
@@ -133,12 +133,10 @@ def test_a_plugin_that_was_missing_once_is_looked_for_again(monkeypatch: pytest.
 
 
 def test_what_measures_is_in_the_common_digest_and_what_shows_is_not() -> None:
-    reached = keys.reached("plumbline.measurements.jobs")
+    reached = keys.reached("studies.measurements.jobs")
     assert {
-        "plumbline.measurements.measuring",
-        "plumbline.measurements.descriptions",
+        "studies.measurements.measuring",
+        "studies.measurements.descriptions",
         "plumbline.judge.measures",
     } <= reached
-    assert (
-        not {"plumbline.measurements.engine", "plumbline.measurements.store", "plumbline.measurements.keys"} & reached
-    )
+    assert not {"studies.measurements.engine", "studies.measurements.store", "studies.measurements.keys"} & reached

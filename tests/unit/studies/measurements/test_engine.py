@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plumbline.measurements import (
+from studies.measurements import (
     AttackMeasurement,
     Choice,
     DataChoice,
@@ -17,7 +17,7 @@ from plumbline.measurements import (
     measure_all,
     windows,
 )
-from plumbline.measurements.store import SweepStopped
+from studies.measurements.store import SweepStopped
 from tests.harness.sweep_tasks import TASKS, noted
 
 MODEL = ModelChoice(DataChoice("breast_cancer"))

@@ -18,11 +18,11 @@ from typing import Any
 from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
-from plumbline.measurements.descriptions import Measurement, ModelChoice
-from plumbline.measurements.measuring import NotApplicable, Shared, measure, train_model
-from plumbline.measurements.model_parameters import KeptTrainer, Parameters, parameters_of
-from plumbline.measurements.outcomes import Outcome, done
-from plumbline.simulation.scaled_tables import ScaledTable
+from studies.measurements.descriptions import Measurement, ModelChoice
+from studies.measurements.measuring import NotApplicable, Shared, measure, train_model
+from studies.measurements.model_parameters import KeptTrainer, Parameters, parameters_of
+from studies.measurements.outcomes import Outcome, done
+from studies.simulation.scaled_tables import ScaledTable
 
 # Libraries that are loaded while a job runs read these.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

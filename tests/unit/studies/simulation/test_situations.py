@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import defences
-from plumbline.simulation.linear_models import TrainedModel, train
-from plumbline.simulation.situations import Setting, Situation, situation_of
+from studies.simulation.linear_models import TrainedModel, train
+from studies.simulation.situations import Setting, Situation, situation_of
 from vfl.channels import Distorted, Rounding, Temperature
 
 SETTING = Setting(tuple(range(5, 13)), 20)

@@ -86,7 +86,7 @@ class Lbfgs:
 TRAINERS = PluginRegistry(
     "trainer",
     None,
-    {"lbfgs": "plumbline.simulation.recipes:Lbfgs", "adam": "vfl.learning.torch_training:AdamTraining"},
+    {"lbfgs": "studies.simulation.recipes:Lbfgs", "adam": "vfl.learning.torch_training:AdamTraining"},
     UnknownTrainer,
 )
 

@@ -3,7 +3,7 @@
 results = measure_all(measurements, SweepOptions(store=Path("runs/cells")))   # a pandas frame, a row per measurement
 """
 
-from plumbline.measurements.descriptions import (
+from studies.measurements.descriptions import (
     AttackMeasurement,
     Choice,
     DataChoice,
@@ -12,7 +12,7 @@ from plumbline.measurements.descriptions import (
     TaskMeasurement,
     windows,
 )
-from plumbline.measurements.engine import SweepOptions, measure_all
+from studies.measurements.engine import SweepOptions, measure_all
 
 __all__ = [
     "AttackMeasurement",

@@ -15,7 +15,7 @@ from attacks.adaptive import highest, undo
 from attacks.base import BaselinedAttack
 from defences import DefenceError
 from plumbline.judge.measures import covered, mse_per_feature
-from plumbline.measurements.descriptions import (
+from studies.measurements.descriptions import (
     AttackMeasurement,
     Choice,
     DataChoice,
@@ -23,12 +23,12 @@ from plumbline.measurements.descriptions import (
     ModelChoice,
     TaskMeasurement,
 )
-from plumbline.simulation.linear_models import TrainedModel, train_linear
-from plumbline.simulation.network_models import TrainedNetwork, train_network
-from plumbline.simulation.recipes import NetworkTrainer, linear_recipe, network_recipe
-from plumbline.simulation.scaled_tables import SYNTHETIC, ScaledTable, load_scaled
-from plumbline.simulation.score_measures import mean_divergence, score_utility
-from plumbline.simulation.situations import LabModel, Setting, Situation, situation_of
+from studies.simulation.linear_models import TrainedModel, train_linear
+from studies.simulation.network_models import TrainedNetwork, train_network
+from studies.simulation.recipes import NetworkTrainer, linear_recipe, network_recipe
+from studies.simulation.scaled_tables import SYNTHETIC, ScaledTable, load_scaled
+from studies.simulation.score_measures import mean_divergence, score_utility
+from studies.simulation.situations import LabModel, Setting, Situation, situation_of
 from vfl.arrays import FloatArray
 
 Shared: TypeAlias = ModelChoice | DataChoice

@@ -20,25 +20,25 @@ import numpy as np
 
 from attacks.registry import attack_class
 from defences.registry import defence_class
-from plumbline.measurements.descriptions import AttackMeasurement, DataChoice, Measurement, ModelChoice, plain
+from studies.measurements.descriptions import AttackMeasurement, DataChoice, Measurement, ModelChoice, plain
 from vfl.data import load_dataset
 
 # Plugins and trainings are found by name, so all of these may compute a measurement.
 WHOLE = ("attacks", "defences", "vfl")
 # What makes a measurement; the rest of it is followed from here.
-_MEASURING = "plumbline.measurements.jobs"
+_MEASURING = "studies.measurements.jobs"
 # These show, run and keep what was measured; another package names its own as ``ASIDE`` at its top. The names without a
 # dot beneath are what a package brings at its top.
 _ASIDE = ("plumbline.charts", "plumbline.report.html")
-_TOPS = ("plumbline", "plumbline.measurements")
-OURS = ("plumbline", "services", "protos", *WHOLE)
+_TOPS = ("plumbline", "studies", "studies.measurements")
+OURS = ("plumbline", "services", "protos", "studies", *WHOLE)
 _MODULE = re.compile(r"[a-z_]\w*(\.\w+)+(:\w+)?")
 
 
 @cache
 def common_digest() -> str:
     """Digest what may compute any measurement: measuring, and the packages of attacks, defences and training."""
-    files = {path for package in WHOLE for path in _folder_of(package).rglob("*.py")}
+    files = {path for package in WHOLE for kind in ("py", "toml") for path in _folder_of(package).rglob(f"*.{kind}")}
     return _digest(files | _files_of(reached(_MEASURING)))
 
 

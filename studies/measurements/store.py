@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from plumbline.measurements.model_parameters import Parameters
-from plumbline.measurements.outcomes import RANKED, Outcome
 from services.common.durable import make_folder, write_durably
+from studies.measurements.model_parameters import Parameters
+from studies.measurements.outcomes import RANKED, Outcome
 from vfl.arrays import BROKEN_ARRAYS, read_arrays, write_arrays
 
 _log = logging.getLogger(__name__)

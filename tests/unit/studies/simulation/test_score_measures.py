@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plumbline.simulation.score_measures import mean_divergence
+from studies.simulation.score_measures import mean_divergence
 
 
 def test_divergence_known_answers() -> None:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from plumbline.measurements import Choice, DataChoice, ModelChoice
-from plumbline.measurements.descriptions import frozen_options
-from plumbline.simulation.linear_models import TrainedModel, train
-from plumbline.simulation.network_models import TrainedNetwork
-from plumbline.simulation.scaled_tables import ScaledTable
+from studies.measurements import Choice, DataChoice, ModelChoice
+from studies.measurements.descriptions import frozen_options
+from studies.simulation.linear_models import TrainedModel, train
+from studies.simulation.network_models import TrainedNetwork
+from studies.simulation.scaled_tables import ScaledTable
 from tests.harness.prepared import prepare
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from plumbline.measurements.descriptions import AttackMeasurement, Choice, DataChoice, Measurement, ModelChoice, plain
-from plumbline.measurements.jobs import Job, Result, SharedThing, forget
-from plumbline.measurements.keys import canonical, data_of, digest_of_data, key_of, key_of_model, shared_of, versions_of
-from plumbline.measurements.measuring import data_and_seed, load_table
-from plumbline.measurements.outcomes import Outcome
-from plumbline.measurements.pace import Pace
-from plumbline.measurements.store import ResultStore, open_store, read_model, write_model
-from plumbline.measurements.workers import cluster_workers, local_workers
-from plumbline.simulation.rounds import Done, unwatched
-from plumbline.simulation.scaled_tables import ScaledTable
+from studies.measurements.descriptions import AttackMeasurement, Choice, DataChoice, Measurement, ModelChoice, plain
+from studies.measurements.jobs import Job, Result, SharedThing, forget
+from studies.measurements.keys import canonical, data_of, digest_of_data, key_of, key_of_model, shared_of, versions_of
+from studies.measurements.measuring import data_and_seed, load_table
+from studies.measurements.outcomes import Outcome
+from studies.measurements.pace import Pace
+from studies.measurements.store import ResultStore, open_store, read_model, write_model
+from studies.measurements.workers import cluster_workers, local_workers
+from studies.simulation.rounds import Done, unwatched
+from studies.simulation.scaled_tables import ScaledTable
 from vfl.data import DatasetError
 
 _MOST_MEASUREMENTS = 64

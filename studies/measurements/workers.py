@@ -14,10 +14,10 @@ from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
 
-from plumbline.measurements.jobs import Job, Result, quieted, run_job
-from plumbline.measurements.keys import versions_of, versions_of_model
-from plumbline.measurements.outcomes import Outcome
-from plumbline.measurements.store import SweepStopped
+from studies.measurements.jobs import Job, Result, quieted, run_job
+from studies.measurements.keys import versions_of, versions_of_model
+from studies.measurements.outcomes import Outcome
+from studies.measurements.store import SweepStopped
 from vfl.cores import available_cores
 from vfl.source_words import without_password
 
