@@ -285,7 +285,7 @@ def test_who_waits_is_woken(comes: str, monkeypatch: pytest.MonkeyPatch) -> None
         return wait(order, timeout)
 
     monkeypatch.setattr(StepOrder, "wait", waiting)
-    box = Mailbox(AGREEMENT, A, {}, KINDS, steps=3, timeout=600)
+    box = Mailbox(AGREEMENT, A, {}, KINDS, steps=3, timeout=25)
     with ThreadPoolExecutor(1) as threads:
         taken = threads.submit(box.take, "shares", 0)
         # Its lock is free again once it waits.

@@ -107,7 +107,7 @@ def linked(certificates: Path, serving: servicer.MessagesServicer) -> Iterator[M
         servicer.PERMISSIONS,
         [servicer.SERVICE_NAME],
     )
-    yield MessageLink(A, transport_of(certificates, P).dial(f"127.0.0.1:{port}", A), 20.0)
+    yield MessageLink(A, transport_of(certificates, P).dial(f"127.0.0.1:{port}", A), 120.0)
     server.stop(None).wait()
 
 
@@ -145,9 +145,10 @@ class Endless(servicer.MessagesServicer):
 def test_of_an_answer_no_more_is_read_than_a_question_has(certificates: Path) -> None:
     endless = Endless()
     with linked(certificates, endless) as link:
-        with pytest.raises(InvalidMessage, match=f"at most {len(QUESTION.data)} bytes"):
+        with pytest.raises(InvalidMessage, match=f"at most {len(QUESTION.data)} bytes") as refused:
             link.ask(AGREEMENT.session_id, "sums", 0, QUESTION)
-        assert endless.is_over.wait(20)
+        # At once, not only when nobody holds the error any more, and with it the call.
+        assert endless.is_over.wait(20), refused
 
 
 def test_an_inbox_has_no_use_for_what_its_protocol_does_not_take() -> None:
