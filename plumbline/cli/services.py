@@ -1,6 +1,9 @@
 """``plumbline serve`` and ``plumbline certs``: the services of a federation and their certificates."""
 
+import gc
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
@@ -26,7 +29,7 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
     from services.common.settings import load_settings
     from services.roles import check_role
 
-    with plain_errors():
+    with plain_errors(), _resting_collector():
         settings = load_settings()
         configure_log(settings, settings.name or role)
         # Where the log is JSON, its last line is as well.
@@ -34,6 +37,16 @@ def serve(role: Annotated[Literal["coordinator", "active", "passive"], typer.Arg
             check_role(settings, Role(role))
             # Only now, so that a coordinator doesn't load a party's libraries.
             import_module(f"services.{role}.server").run(settings)
+
+
+@contextmanager
+def _resting_collector() -> Iterator[None]:
+    """Look for no garbage while a role starts, which leaves none: a tenth of its start. A service that is up does."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def certs(

@@ -4,9 +4,9 @@ What it waits for other parties isn't its own time, where `waiting_for_others` s
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from time import monotonic
 from typing import TypeVar
@@ -48,11 +48,16 @@ class _OwnTime(threading.Condition):
 _CALLS: ContextVar[tuple[_OwnTime, ...]] = ContextVar("calls", default=())
 
 
-@contextmanager
-def waiting_for_others() -> Iterator[None]:
+def waiting_for_others() -> AbstractContextManager[None]:
     """Let the calls that this thread is in stand still: whoever they wait for has a limit of its own."""
+    # Mostly there are none, and each step waits some ten times.
+    return _paused(calls) if (calls := _CALLS.get()) else nullcontext()
+
+
+@contextmanager
+def _paused(calls: Sequence[_OwnTime]) -> Iterator[None]:
     with ExitStack() as paused:
-        for call in _CALLS.get():
+        for call in calls:
             paused.enter_context(call.paused())
         yield
 

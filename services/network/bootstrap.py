@@ -110,3 +110,5 @@ def _answer_promptly() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     # Modules and tables are most of what there is, and a full look through them would hold up whoever asks then.
     gc.freeze()
+    # It rests while a role starts.
+    gc.enable()

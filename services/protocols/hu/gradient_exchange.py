@@ -341,7 +341,7 @@ class GradientExchange(MessageTable):
     # -- inner checks ----------------------------------------------------------------------------------------------
 
     def _await(self, value: Callable[[], T | None], what: str) -> T:
-        with self.waiting(), self._order:
+        with self._cipher.waiting(), self._order:
             return self._order.await_value(value, what)
 
     def _awaited(self, peer: str, kind: str, step: int) -> WireVector:

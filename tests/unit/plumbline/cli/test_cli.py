@@ -1,5 +1,6 @@
 """The command's words: settings and names in its help, and what is refused in one sentence."""
 
+import gc
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -50,6 +51,16 @@ def test_serve_offers_what_it_runs() -> None:
     status, shown = run("serve", "operator")
     assert status == 2
     assert "'coordinator', 'active', 'passive'" in shown
+
+
+def test_no_garbage_is_looked_for_while_a_role_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_for = list[bool]()
+    monkeypatch.setattr("services.common.logs.configure_log", lambda *_: None)
+    monkeypatch.setattr("services.roles.check_role", lambda *_: looked_for.append(gc.isenabled()))
+    monkeypatch.setattr("services.coordinator.server.run", lambda _: looked_for.append(gc.isenabled()))
+    assert run("serve", "coordinator", PLUMBLINE_TRANSPORT="insecure")[0] == 0
+    assert looked_for == [False, False]
+    assert gc.isenabled()
 
 
 def test_the_help_of_audit_says_of_the_plan_what_the_plan_says() -> None:

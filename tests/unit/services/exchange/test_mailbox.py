@@ -1,7 +1,9 @@
 """A mailbox against peers that send what wasn't agreed on: it is refused, and changes nothing."""
 
 import gc
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +17,7 @@ from services.common.protocol_calls import ProtocolFailed
 from services.exchange.mailbox import Mailbox
 from services.exchange.message_kinds import MessageKind
 from services.exchange.outgoing import OutgoingVector
+from services.exchange.step_order import StepOrder
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from tests.harness.agreements import agreed
 
@@ -273,11 +276,36 @@ def test_who_is_silent_is_named_with_the_protocol() -> None:
         mailbox().take("shares", 0)
 
 
+@pytest.mark.parametrize("comes", ["receive", "end", "suspend"])
+def test_who_waits_is_woken(comes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, wait = threading.Event(), StepOrder.wait
+
+    def waiting(order: StepOrder, timeout: float | None = None) -> bool:
+        waits.set()
+        return wait(order, timeout)
+
+    monkeypatch.setattr(StepOrder, "wait", waiting)
+    box = Mailbox(AGREEMENT, A, {}, KINDS, steps=3, timeout=25)
+    with ThreadPoolExecutor(1) as threads:
+        taken = threads.submit(box.take, "shares", 0)
+        # Its lock is free again once it waits.
+        assert waits.wait(20)
+        if comes == "receive":
+            box.receive(P, *shares())
+            assert taken.result(20)[P].tolist() == [[1.0], [1.0]]
+        else:
+            getattr(box, comes)("enough")
+            with pytest.raises(OutOfOrder if comes == "end" else Suspended, match="enough"):
+                taken.result(20)
+
+
 def test_kinds_are_checked_when_they_are_declared() -> None:
     with pytest.raises(ProtocolFailed, match="two kinds of messages of one name"):
         Mailbox(AGREEMENT, A, {}, (*KINDS, KINDS[0]), steps=1, timeout=1)
     with pytest.raises(InvalidMessage, match="one of float64, uint64, uint8"):
         MessageKind("odd", frozenset(), frozenset(), lambda _: (1,), "object")  # type: ignore[arg-type]
+    largest = MessageKind("largest", frozenset({P}), frozenset({A}), lambda _: (limits.VECTOR_BYTES,), "uint8")
+    assert largest.header(0).size == limits.VECTOR_BYTES
     large = MessageKind("large", frozenset({P}), frozenset({A}), lambda _: (limits.VECTOR_BYTES + 1,), "uint8")
     with pytest.raises(InvalidMessage, match="large has 256 MiB in a step, at most 256 are taken"):
         large.header(0)

@@ -1,7 +1,11 @@
 """Messages between two parties' servers: what a mailbox takes, and what is refused before its numbers are read."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -10,13 +14,14 @@ import pytest
 from protos.v1 import messages_pb2, messages_pb2_grpc
 from services.common.agreement import TrainingPlan
 from services.common.certificates import create_federation_certificates
-from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
+from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerRefused
 from services.common.identity import Identity, Role, role_of
 from services.exchange import servicer
 from services.exchange.mailbox import Mailbox
 from services.exchange.message_kinds import MessageKind
 from services.exchange.message_link import MessageLink
-from services.exchange.vectors import VectorHeader
+from services.exchange.peer import Inbox
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from tests.harness.agreements import agreed
 from tests.harness.connections import raw_channel, transport_of
 
@@ -64,6 +69,99 @@ def test_numbers_arrive_to_the_bit_and_a_refusal_in_words(certificates: Path, ad
         link.send(AGREEMENT.session_id, "numbers", 0, KIND.packed(0, -VALUES))
     with pytest.raises(PeerRefused, match="No such session here"):
         link.send("another", "numbers", 1, KIND.packed(1, VALUES))
+
+
+class Answering(Inbox):
+    """Takes keys, and answers a question with its own values."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[str, PublicKeyShown]] = []
+        self.asked: list[tuple[str, str, int, WireVector]] = []
+
+    def receive_key(self, peer: str, key: PublicKeyShown) -> None:
+        self.keys.append((peer, key))
+
+    def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        header.check(QUESTION.header)
+
+    def answer(self, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        self.asked.append((peer, kind, step, vector))
+        return DecryptedVector(vector.count, vector.width, vector.data)
+
+
+QUESTION = WireVector("k" * 16, 70_000, 32, 7, bytes(range(256)) * (70_000 * 32 // 256))
+
+
+@pytest.fixture
+def asking(certificates: Path) -> Iterator[tuple[Answering, MessageLink]]:
+    inbox = Answering()
+    with linked(certificates, servicer.MessagesServicer(lambda _: inbox)) as link:
+        yield inbox, link
+
+
+@contextmanager
+def linked(certificates: Path, serving: servicer.MessagesServicer) -> Iterator[MessageLink]:
+    server, port = transport_of(certificates, A).serve(
+        "127.0.0.1:0",
+        [lambda one: messages_pb2_grpc.add_MessagesServicer_to_server(serving, one)],
+        servicer.PERMISSIONS,
+        [servicer.SERVICE_NAME],
+    )
+    yield MessageLink(A, transport_of(certificates, P).dial(f"127.0.0.1:{port}", A), 120.0)
+    server.stop(None).wait()
+
+
+def test_a_key_arrives_as_it_was_shown(asking: tuple[Answering, MessageLink]) -> None:
+    inbox, link = asking
+    key = PublicKeyShown("k" * 16, bytes(range(200)), b"m" * 32, "serving")
+    link.show_key(AGREEMENT.session_id, key)
+    assert inbox.keys == [(P, key)]
+
+
+def test_a_question_of_several_parts_is_answered_in_several(asking: tuple[Answering, MessageLink]) -> None:
+    inbox, link = asking
+    answer = link.ask(AGREEMENT.session_id, "sums", 3, QUESTION)
+    assert inbox.asked == [(P, "sums", 3, QUESTION)]
+    assert answer == DecryptedVector(70_000, 32, QUESTION.data)
+    with pytest.raises(PeerRefused, match="Wrong count"):
+        link.ask(AGREEMENT.session_id, "sums", 3, replace(QUESTION, count=70_001))
+    assert len(inbox.asked) == 1
+
+
+class Endless(servicer.MessagesServicer):
+    """Answers without an end."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: Inbox())
+        self.is_over = threading.Event()
+
+    def Ask(self, request_iterator: Any, context: grpc.ServicerContext) -> Iterator[messages_pb2.AnswerPart]:
+        context.add_callback(self.is_over.set)
+        yield messages_pb2.AnswerPart(header=messages_pb2.AnswerHeader(count=1, width=1))
+        while True:
+            yield messages_pb2.AnswerPart(data=bytes(1 << 20))
+
+
+def test_of_an_answer_no_more_is_read_than_a_question_has(certificates: Path) -> None:
+    endless = Endless()
+    with linked(certificates, endless) as link:
+        with pytest.raises(InvalidMessage, match=f"at most {len(QUESTION.data)} bytes") as refused:
+            link.ask(AGREEMENT.session_id, "sums", 0, QUESTION)
+        # At once, not only when nobody holds the error any more, and with it the call.
+        assert endless.is_over.wait(20), refused
+
+
+def test_an_inbox_has_no_use_for_what_its_protocol_does_not_take() -> None:
+    inbox, header = Inbox(), QUESTION.header
+    for call in (
+        lambda: inbox.receive_key(P, PublicKeyShown("", b"")),
+        lambda: inbox.expects(P, "sums", 0, header),
+        lambda: inbox.receive(P, "sums", 0, QUESTION),
+        lambda: inbox.expects_question(P, "sums", 0, header),
+        lambda: inbox.answer(P, "sums", 0, QUESTION),
+    ):
+        with pytest.raises(NotAllowed, match=f"{P} has no .* in this session"):
+            call()
 
 
 def test_who_is_no_party_sends_nothing(certificates: Path, address: str) -> None:

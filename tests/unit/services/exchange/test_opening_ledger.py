@@ -45,6 +45,16 @@ def test_bits_add_up_over_sessions_of_the_same_records() -> None:
     assert opened_in(content) == {"passive": 144, "other": 48}
 
 
+def test_an_owner_who_was_opened_no_bit_is_in_the_ledger_with_none() -> None:
+    for records in (keys(3, 1), keys()):
+        state = StateInMemory()
+        OpeningLedger(state, records).count("a", {"passive": 0})
+        content = state.read(LEDGER)
+        assert content is not None
+        assert opened_in(content) == {"passive": 0}
+        assert OpeningLedger(state, keys(3)).before("passive") == 0
+
+
 @pytest.mark.parametrize(
     "content", [b"{", b"\xff", b"[]", b"{}", b'{"session": "s", "words": {}}', b'{"session": "s", "words": {"a": [1]}}']
 )

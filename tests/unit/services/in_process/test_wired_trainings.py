@@ -89,6 +89,8 @@ def test_who_goes_on_does_so_at_the_step_under_another_key(protocol: str) -> Non
         side = plan.training.resumed(setting, before, Resumption(2))
         assert side.exchange.public_key.key_id != before.exchange.public_key.key_id
         assert side.exchange._order.step == 2
+        # What was sent on shares is of no use under another key.
+        assert side.goes_back_anew == (protocol == "shared")
         # Weights are set by who has them go on: of one protocol the half is the same, of the other it is begun anew.
         assert (side.half is before.half) == (protocol == "hu")
 

@@ -88,17 +88,20 @@ def test_a_service_answers_while_it_computes() -> None:
         tally=Tally(),
         serve=lambda *_, **__: (SimpleNamespace(stop=lambda _: stop), 1),
     )
-    found: list[tuple[float, int]] = []
+    found: list[tuple[float, int, bool]] = []
 
     def started() -> None:
-        found.append((sys.getswitchinterval(), gc.get_freeze_count()))
+        found.append((sys.getswitchinterval(), gc.get_freeze_count(), gc.isenabled()))
         signal.raise_signal(signal.SIGTERM)
 
+    gc.disable()  # as a role that starts does
     try:
         serve_until_stopped(cast(Transport, transport), small_settings(), [], {}, [], on_started=started)
     finally:
         sys.setswitchinterval(before)
         gc.unfreeze()
-    [(interval, kept)] = found
+        gc.enable()
+    [(interval, kept, collects)] = found
+    assert collects
     assert interval < 0.001
     assert kept > frozen

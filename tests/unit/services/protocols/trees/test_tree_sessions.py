@@ -304,7 +304,7 @@ def test_terms_that_fit_no_trees_are_refused_with_what_fits(terms: dict[str, Any
         small_settings(**{"epochs": 100, "batch_size": 0, **terms})
 
 
-def test_each_question_on_a_records_way_counts_as_a_form() -> None:
+def test_each_question_on_a_records_way_counts_as_an_equation() -> None:
     plan = small_settings(
         epochs=4, batch_size=0, learner="boosted_trees", learner_options={**OPTIONS, "n_estimators": 4}
     ).plan()
