@@ -18,6 +18,7 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import run_audit
 from plumbline.cli import app
 from plumbline.federation import Federation, FederationFailed
+from services.common.run_folder import RunFolder
 from services.common.settings import PREFIX
 
 SMALL = {"steps": "plain", "key_bits": 512, "allow_insecure_keys": True, "epochs": 2, "batch_size": 64}
@@ -322,3 +323,17 @@ def test_the_audit_refuses_to_rotate_what_it_doesnt_disclose(request_of: dict[st
 
 def test_spaces_around_names_and_an_empty_list_are_no_defence(tmp_path: Path) -> None:
     assert "Unknown defence 'half_moon'" in refuse(tmp_path, "--defences", " class_label , half_moon ")
+
+
+def test_rounded_scores_of_trees_are_all_that_the_label_party_is_told(tmp_path: Path) -> None:
+    trees = {"n_estimators": 3, "max_depth": 3, "max_bin": 8, "gradient_bits": 12}
+    settings = {"learner": "boosted_trees", "learner_options": trees, "key_bits": 512, "allow_insecure_keys": True}
+    run, _, _ = audit(tmp_path, settings, defences=("score_rounding",), attacks=("half",))
+    folder = RunFolder(run / "parties")
+    agreement = folder.record("active").agreement
+    assert agreement is not None
+    assert (agreement.score_defences, agreement.answers) == (("score_rounding",), "scores")
+    scores = folder.delivered_scores(agreement).scores
+    assert scores.shape == (len(scores), 2)
+    np.testing.assert_allclose(scores, np.round(scores, 2), atol=1e-12)
+    assert len(np.unique(scores)) > 2
