@@ -15,12 +15,9 @@ from attacks import (
     AuxiliaryRows,
     Level,
     PassiveMoments,
-    PredictionAttack,
     PredictionView,
-    level_of,
     reconstruct,
 )
-from attacks.base import BaselinedAttack
 from attacks.registry import FROM_RECORDS, LEARNED
 from plumbline.judge.clusters import Clusters
 from plumbline.judge.columns import READ, TOLERANCE, Category, LogScale, Source, SourceKind
@@ -514,40 +511,3 @@ class Evidence:
         """Add up what each person's records lose."""
         sums = ([replace(one, values=self.persons.summed(one.values)) for one in some] for some in (attacks, guesses))
         return next(sums), next(sums)
-
-
-def gather_evidence(
-    view: PredictionView,
-    truth: FloatArray,
-    attacks_by_label: Mapping[str, PredictionAttack],
-    *,
-    attacked_view: PredictionView | None = None,
-) -> Evidence:
-    """Mount attacks on a view beside what is guessed without scores, as an audit does with the parties' files.
-
-    Args:
-        view: what the adversary has; guesses are made of it.
-        truth: (n, d) passive features of the attacked records.
-        attacks_by_label: attacks by their labels; those that see no scores count as guesses.
-        attacked_view: what attacks see in its place.
-
-    Raises:
-        ViewError: when a view lacks what an attack needs.
-    """
-    attacks = {label: one for label, one in attacks_by_label.items() if one.spec.sees_scores}
-    guesses = {label: one for label, one in attacks_by_label.items() if not one.spec.sees_scores}
-    withheld = [
-        Predictor(f"{label}, scores withheld", level_of(one), one.without_scores(view))
-        for label, one in attacks.items()
-        if isinstance(one, BaselinedAttack)
-    ]
-    score_free = [*_predictors(guesses, view), *withheld, *imputations(view)]
-    return Evidence.of(truth, _predictors(attacks, view if attacked_view is None else attacked_view), score_free)
-
-
-def _predictors(attacks_by_label: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
-    reconstructions = {label: reconstruct(one, view) for label, one in attacks_by_label.items()}
-    return [
-        Predictor(label, level_of(attacks_by_label[label]), one.estimate, one.densest)
-        for label, one in reconstructions.items()
-    ]

@@ -6,8 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from attacks import PredictionAttack, PredictionView, ViewError
-from plumbline.judge.evidence import gather_evidence
+from attacks import PredictionAttack, PredictionView, ViewError, level_of, reconstruct
+from attacks.base import BaselinedAttack
+from plumbline.judge.evidence import Evidence, Predictor, imputations
 from plumbline.judge.federation_part import Comparison
 from vfl.arrays import FloatArray
 
@@ -27,6 +28,43 @@ def permuted(view: PredictionView, what: Permuted, generator: np.random.Generato
     order = generator.permutation(view.n)
     pieces = {name: getattr(view, name) for name in (_OF_RECORDS if what == "records" else ("scores",))}
     return replace(view, **{name: piece[order] for name, piece in pieces.items() if piece is not None})
+
+
+def gather_evidence(
+    view: PredictionView,
+    truth: FloatArray,
+    attacks_by_label: Mapping[str, PredictionAttack],
+    *,
+    attacked_view: PredictionView | None = None,
+) -> Evidence:
+    """Mount attacks on a view beside what is guessed without scores, as an audit does with the parties' files.
+
+    Args:
+        view: what the adversary has; guesses are made of it.
+        truth: (n, d) passive features of the attacked records.
+        attacks_by_label: attacks by their labels; those that see no scores count as guesses.
+        attacked_view: what attacks see in its place.
+
+    Raises:
+        ViewError: when a view lacks what an attack needs.
+    """
+    attacks = {label: one for label, one in attacks_by_label.items() if one.spec.sees_scores}
+    guesses = {label: one for label, one in attacks_by_label.items() if not one.spec.sees_scores}
+    withheld = [
+        Predictor(f"{label}, scores withheld", level_of(one), one.without_scores(view))
+        for label, one in attacks.items()
+        if isinstance(one, BaselinedAttack)
+    ]
+    score_free = [*_predictors(guesses, view), *withheld, *imputations(view)]
+    return Evidence.of(truth, _predictors(attacks, view if attacked_view is None else attacked_view), score_free)
+
+
+def _predictors(attacks_by_label: Mapping[str, PredictionAttack], view: PredictionView) -> list[Predictor]:
+    reconstructions = {label: reconstruct(one, view) for label, one in attacks_by_label.items()}
+    return [
+        Predictor(label, level_of(attacks_by_label[label]), one.estimate, one.densest)
+        for label, one in reconstructions.items()
+    ]
 
 
 def placebo(

@@ -66,6 +66,10 @@ NAMING_PLUGINS = {
 }
 # A class that is longer has several subjects: split it by these, not into parts of one.
 MOST_LINES_OF_A_CLASS = 320
+MOST_LINES_OF_A_FUNCTION = 80
+# So many lines of code that stand twice are one function, or one table.
+MOST_LINES_TWICE = 9
+_NO_CODE = re.compile(r'"""[\s\S]*?"""|^(?:from \S+ )?import (?:\([^)]*\)|.*)|^\s*#.*', re.M)
 # What tells a person of findings.
 TELLERS = (
     *(f"plumbline/telling/{name}.py" for name in ("document", "numbers")),
@@ -241,6 +245,25 @@ def test_classes_have_one_subject() -> None:
         if isinstance(one.node, ast.ClassDef)
         and (one.node.end_lineno or 0) - one.node.lineno + 1 > MOST_LINES_OF_A_CLASS
     ]
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    assert not [
+        str(one)
+        for one in definitions_in(*(ARROWS.keys() - {"studies"}))
+        if isinstance(one.node, ast.FunctionDef)
+        and (one.node.end_lineno or 0) - one.node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    ]
+
+
+def test_no_ten_lines_of_code_stand_twice() -> None:
+    """Docstrings, imports and comments apart, and lines of brackets alone."""
+    places = defaultdict(list)
+    for path in files_of(*(ARROWS.keys() - {"studies"})):
+        lines = [line.strip() for line in _NO_CODE.sub("", path.read_text()).splitlines() if re.search(r"\w", line)]
+        for at in range(len(lines) - MOST_LINES_TWICE):
+            places["\n".join(lines[at : at + MOST_LINES_TWICE + 1])].append(name_of(path))
+    assert not {lines: files for lines, files in places.items() if len(files) > 1}
 
 
 def test_no_circle_of_files() -> None:

@@ -11,10 +11,9 @@ import pytest
 
 import attacks
 from attacks import LEVELS, Level
-from plumbline.judge.evidence import gather_evidence
 from plumbline.judge.federation_part import Comparison
 from studies.simulation.linear_models import TrainedModel, train
-from tests.harness.placebos import permuted, placebo
+from tests.harness.placebos import gather_evidence, permuted, placebo
 from vfl.arrays import FloatArray
 
 DATA = os.environ.get("PLUMBLINE_DATA_DIR")
