@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from plumbline.cli import app
 from services.common.errors import FederationError, OutOfOrder
 from services.common.identity import Identity, Role
+from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import StateFolder, StateInMemory, StateNotKept
 from services.exchange.opening_ledger import LEDGER, OpeningLedger, opened_in
 from services.exchange.vectors import WireVector
@@ -43,6 +44,15 @@ def test_bits_add_up_over_sessions_of_the_same_records() -> None:
     content = state.read(LEDGER)
     assert content is not None
     assert opened_in(content) == {"passive": 144, "other": 48}
+
+
+def test_how_far_the_ledger_is_is_noted_before_and_after_each_count() -> None:
+    notes = list[LedgerMark]()
+    ledger = OpeningLedger(StateInMemory(), keys(3, 1), note=notes.append)
+    for occasion in ("a", "b"):
+        ledger.count(occasion, {"passive": 72})
+    first, second, third, fourth = notes
+    assert (second, third, fourth) == (first.next(), first.next(), first.next().next())
 
 
 def test_an_owner_who_was_opened_no_bit_is_in_the_ledger_with_none() -> None:

@@ -141,6 +141,30 @@ def test_since_when_answers_tell(changes: dict[str, Any], features: tuple[int, .
         assert one.possible != one.since.startswith("Not within this session")
 
 
+@pytest.mark.parametrize(
+    ("cipher", "trees", "told"),
+    [
+        # Sums of 4 nodes of 3 levels, in 8 bins; routes; splits by one of 15 columns' bins or by none.
+        ("paillier", 5, [(320, 280, True, 0), (5, 1, True, 0), (35, 280, False, 243)]),
+        ("plain", 1, [(64, 280, False, 0), (1, 1, True, 0), (7, 280, False, 49), (560, 280, True, 0)]),
+    ],
+)
+def test_what_trees_show_each_party(cipher: str, trees: int, told: list[tuple[object, ...]]) -> None:
+    options = {"n_estimators": trees, "max_depth": 3, "max_bin": 8}
+    plan = TrainingPlan(cipher=cipher, epochs=trees, batch_size=0, learner="boosted_trees", learner_options=options)
+    agreement = agreed(plan.changed(protocol="trees"))
+    protocol = agreement.plan.training
+    exposures = protocol.exposures(agreement)
+    assert [(one.equations, one.unknowns, one.possible, one.bits) for one in exposures] == told
+    assert [one.party for one in exposures] == ["active", *["passive"] * (len(told) - 1)]
+    assert "6.9 bits a split" in exposures[2].received
+    assert protocol.deviation(agreement, {}) == ""
+    both = protocol.deviation(agreement, {"active": "the bank", "passive": "the clinic"})
+    assert "the clinic reads 6.9 bits in each split, 7 splits a tree at most, of labels that it chooses" in both
+    assert both.count("the bank reads") == 1
+    assert both.endswith("Nothing prevents it")
+
+
 def test_one_sum_of_a_step_tells_labels_as_many_do() -> None:
     plan = TrainingPlan(batch_size=40, epochs=5).changed(learner="network", learner_options={"backward": "paillier"})
     agreement = agreed(plan.changed(hidden=1), features=(5, 1))

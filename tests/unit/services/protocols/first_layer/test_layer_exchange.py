@@ -20,6 +20,7 @@ from tests.harness.connections import transport_of
 from tests.harness.shared_layers import joined_weights, layer_terms, reference_of, run_layers, wired_layers
 from tests.harness.shared_sessions import SharedProblem
 from tests.harness.shared_wiring import serve_shares
+from vfl.crypto.pool import PooledEngine
 from vfl.crypto.sharing.shares import Integers, Shares
 
 # The label party trains with it.
@@ -61,6 +62,15 @@ def test_the_same_step_again_is_sent_as_it_was(pair: Pair) -> None:
     first = pair.shown().label.hide_weights(0, pair.weights)
     assert pair.label.hide_weights(0, pair.weights + 1) is first
     assert pair.hidden().forward() is pair.forward()
+
+
+def test_nothing_is_made_ahead_for_a_session_that_has_ended(pair: Pair) -> None:
+    for exchange in (pair.label, pair.passive):
+        exchange._engine = PooledEngine.of(exchange._engine)
+    pair.shown().hidden().forward()
+    pair.label.end("enough.")
+    assert not pair.label._engine.make_ahead()  # type: ignore[attr-defined]
+    assert pair.passive._engine.make_ahead()  # type: ignore[attr-defined]
 
 
 def test_another_message_in_its_place_is_refused(pair: Pair) -> None:

@@ -129,7 +129,9 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
         decrypted.append(vector)
         return decrypt(step, peer, vector)
 
+    told = list[tuple[str, int]]()
     monkeypatch.setattr(pair.exchange._cipher, "decrypt", counting)
+    monkeypatch.setattr(pair.exchange._questions, "_answering", lambda *one: told.append(one))
     own = pair.exchange.outgoing_residuals(0, np.full((4, 1), 0.25)).make()
     question, other = pair.peer_sums(own), pair.peer_sums(own)
     answer = pair.exchange.answer("passive", "sums", 0, question)
@@ -138,6 +140,7 @@ def test_a_step_is_decrypted_once_and_its_repetition_gets_the_very_same_answer(m
         pair.exchange.answer("passive", "sums", 0, other)
     assert pair.exchange.answer("passive", "sums", 0, question) is answer
     assert decrypted == [question]
+    assert told == [("passive", answer.count)], "as often as a right to it is spent"
 
 
 def test_of_two_different_questions_at_once_only_one_is_answered() -> None:

@@ -131,6 +131,10 @@ def test_a_model_comes_back_from_the_partys_state(served: House) -> None:
         for name, array in kept.model.part.arrays().items():
             assert array.tobytes() == again.model.part.arrays()[name].tobytes()
         assert isinstance(again.model.part, SharedPart)
+        told = [
+            name for name in ("share=", "frozen=", "serving_key=", "own=", "turn=") if name in repr(again.model.part)
+        ]
+        assert not told, "what a log may have"
         assert again.model.part.own_key.p == kept.model.part.own_key.p  # type: ignore[attr-defined]
 
 
