@@ -142,8 +142,9 @@ def test_masks_of_another_version_are_refused_in_words() -> None:
         key = other.public_key
         assert key is not None
         assert not key.content
-        with pytest.raises(NotAllowed, match="no public key"):
-            one.receive_key("passive-2", PublicKeyShown("key", b"content", key.mask_key))
+        for key_id, content in (("key", b"content"), ("key", b""), ("", b"content")):
+            with pytest.raises(NotAllowed, match="no public key"):
+                one.receive_key("passive-2", PublicKeyShown(key_id, content, key.mask_key))
         with pytest.raises(PeerVanished, match="the other passive parties' keys"):
             one._agree_on_masks()
         one.receive_key("passive-2", PublicKeyShown("", b"", b"short"))

@@ -240,6 +240,16 @@ def test_what_no_honest_label_party_says_is_refused_and_changes_nothing(
     assert isinstance(side.receive(SumsAsked(0, (1,))), BinSums)
 
 
+def test_a_table_of_other_columns_than_agreed_on_is_refused(
+    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
+) -> None:
+    terms, table, _ = begun
+    with pytest.raises(InvalidMessage, match="fintech has agreed on 2 columns, its table has 1"):
+        PassiveSide(terms, "fintech", table.tables[1][:, :1], small_keys[0])
+    with pytest.raises(InvalidMessage, match="bank is none of the session's passive parties"):
+        PassiveSide(terms, "bank", table.tables[0], small_keys[0])
+
+
 def test_gradients_of_a_tree_are_read_once_and_in_turn(
     small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
 ) -> None:
