@@ -323,7 +323,7 @@ class GradientExchange(MessageTable):
     @property
     def mask_keys(self) -> Mapping[str, bytes]:
         """What every peer has shown for masks, by name; empty before ``await_keys``."""
-        return {peer: key.mask_key for (_, peer), (key, _) in self._shown.items()}
+        return {peer: self.key("", peer).mask_key for peer in self._peers if ("", peer) in self._shown}
 
     def end(self, reason: str) -> None:
         """End the exchange: whoever waits, or asks from now on, is told ``reason``."""

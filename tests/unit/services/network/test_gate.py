@@ -37,7 +37,7 @@ from tests.harness.hostile import code_of
 from tests.harness.processes import refused
 
 ACTIVE, PASSIVE, EXCHANGE, COORDINATOR = (
-    f"/plumbline.v1.{service}/" for service in ("Active", "Passive", "GradientExchange", "Coordinator")
+    f"/plumbline.v1.{service}/" for service in ("Active", "Passive", "Messages", "Coordinator")
 )
 CHECK = "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
@@ -82,7 +82,7 @@ class House(  # type: ignore[misc]  # two services have a call of one name
         self.all_joined.wait(SECONDS)
         return common_pb2.Agreement()
 
-    def SendPublicKey(self, request: messages_pb2.KeyMessage, context: Any) -> common_pb2.Acknowledgement:
+    def ShowKey(self, request: messages_pb2.KeyMessage, context: Any) -> common_pb2.Acknowledgement:
         return common_pb2.Acknowledgement()
 
     def Send(self, request_iterator: Iterator[Any], context: Any) -> common_pb2.Acknowledgement:
@@ -410,9 +410,9 @@ UNREADABLE = [b"\x0a\xff\xff\xff\xff\x0f", b"\xff" * 30, b"\x0a\x02\xff\xfe"]
         (ACTIVE + "PredictOne", "PredictOneRequest"),
         (ACTIVE + "Train", "TrainRequest"),
         (ACTIVE + "Predict", "PredictRequest"),
-        (EXCHANGE + "ShowKey", "PublicKeyMessage"),
-        (EXCHANGE + "Send", "CipherVectorPart"),
-        (EXCHANGE + "Ask", "CipherVectorPart"),
+        (EXCHANGE + "ShowKey", "KeyMessage"),
+        (EXCHANGE + "Send", "MessagePart"),
+        (EXCHANGE + "Ask", "MessagePart"),
         ("/grpc.health.v1.Health/Check", "HealthCheckRequest"),
         (REFLECTION, "ServerReflectionRequest"),
     ],

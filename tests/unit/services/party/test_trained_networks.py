@@ -131,19 +131,19 @@ def test_forwarded_products_come_once_a_step_in_the_agreed_shape_and_from_who_fo
         for step, vector, kind, words in refused:
             with pytest.raises(kind, match=words):
                 label_party.receive("passive", "products", step, vector)
-        with pytest.raises(NotAllowed, match="active forwards no products to this party"):
+        with pytest.raises(NotAllowed, match="active has no products to send"):
             passive.receive("active", "products", 0, products())
-        with pytest.raises(NotAllowed, match="passive sends no residuals in this session"):
+        with pytest.raises(NotAllowed, match="passive has no residuals to send"):
             label_party.receive("passive", "residuals", 0, products())
     with wired(random_problem(), PLAN) as trainings:
         label_party = exchange_of(trainings["active"])
         wrong: list[tuple[WireVector, str]] = [
-            (products(rows=6), "Wrong count: expected 28, got 24"),
-            (products(units=5), "Wrong count: expected 28, got 35"),
-            (replace(products(), width=4), "Wrong width: expected 8, got 4"),
-            (replace(products(), exponent=0), "Wrong exponent: expected -8, got 0"),
-            (replace(products(), key_id="k"), "Wrong key id"),
-            (replace(products(), data=products().data[:-1]), "Expected 224 bytes of values, got 223"),
+            (products(rows=6), "Wrong count of products: expected 28, got 24"),
+            (products(units=5), "Wrong count of products: expected 28, got 35"),
+            (replace(products(), width=4), "Wrong width of products: expected 8, got 4"),
+            (replace(products(), exponent=0), "Wrong exponent of products: expected -8, got 0"),
+            (replace(products(), key_id="k"), "Wrong key id of products"),
+            (replace(products(), data=products().data[:-1]), "Expected 224 bytes of products, got 223"),
         ]
         for vector, words in wrong:
             with pytest.raises(InvalidMessage, match=words):
@@ -170,7 +170,7 @@ def test_a_backward_signal_in_the_clear_is_finite_and_comes_once_in_its_shape() 
             data = values.astype(">f8").tobytes()
             return WireVector(label_party.public_key.key_id, values.size, 8, 0, data)
 
-        with pytest.raises(InvalidMessage, match="Wrong count: expected 28, got 21"):
+        with pytest.raises(InvalidMessage, match="Wrong count of residuals: expected 28, got 21"):
             passive.receive("active", "residuals", 0, delta(np.zeros((7, 3))))
         with pytest.raises(InvalidMessage, match="must be finite"):
             passive.receive("active", "residuals", 0, delta(np.full((7, 4), np.nan)))
