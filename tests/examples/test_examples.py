@@ -198,10 +198,10 @@ def test_the_sweep_runs_and_is_known_the_next_time(tmp_path: Path) -> None:
         ).stdout
 
     printed = sweep()
-    (cells,) = re.findall(r"= (\d+) cells", (EXAMPLES / "sweep.toml").read_text())
-    assert f"{cells} cells done, 0 not applicable, 0 failed." in printed
+    (measurements,) = re.findall(r"= (\d+) measurements", (EXAMPLES / "sweep.toml").read_text())
+    assert f"{measurements} measurements done, 0 not applicable, 0 failed." in printed
     results = pd.read_parquet(tmp_path / "runs/sweeps/sweep/results.parquet")
     exact = results[results.defence == "none"].groupby("attack").mse.mean()
     # Theorem 1 of Rassouli: exact scores never hurt who starts from the middle.
     assert exact["rcc2"] <= exact["half_star"] <= exact["half"]
-    assert f"{cells} of them known already" in sweep("--dry-run")
+    assert f"{measurements} of them known already" in sweep("--dry-run")
