@@ -61,17 +61,11 @@ def test_an_earlier_release_is_refused_in_words_and_its_model_is_served_by_this_
     tmp_path: Path, earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = local_processes(tmp_path, data="breast_cancer", **QUICK)
+    # Settings that the earlier release hasn't got.
     newer = {"resume_within", "least_ids", "most_sums", "most_equations"}
     given = {name: dict(own.given()) for name, own in processes.settings.items()}
     processes.settings = {
-        name: settings_of(
-            {
-                key: value
-                for key, value in own.items()
-                if key not in {"resume_within", "least_ids", "most_sums", "most_equations"}
-            }
-        )
-        for name, own in given.items()
+        name: settings_of({key: value for key, value in own.items() if key not in newer}) for name, own in given.items()
     }
     monkeypatch.setattr(processes, "start_party", lambda _: None)
     processes.start()
