@@ -72,7 +72,7 @@ def _varint(value: int) -> Iterator[int]:
 
 
 def of_vector(session: str, count: int, width: int, mebibytes: int) -> Iterator[bytes]:
-    """A ciphertext vector as SendResiduals streams it."""
+    """A ciphertext vector as Send streams it."""
     header = messages_pb2.MessageHeader(session_id=session, step=0, key_id="x", count=count, width=width)
     yield messages_pb2.MessagePart(header=header).SerializeToString()
     part = messages_pb2.MessagePart(data=bytes(MEBIBYTE)).SerializeToString()

@@ -19,7 +19,7 @@ from studies.simulation.live import LiveRun, residual_integer_bits
 def run_of(milliseconds: float, sent: int) -> LiveRun:
     seconds = {"encrypt": milliseconds / 2e3, "product": milliseconds / 2e3}
     steps = (*(StepRecord(step, seconds) for step in range(3)), StepRecord(3, {"wait": 9.0}))
-    return LiveRun(0.5, {"SendResiduals: X": sent, "Align: Y": 7}, (), dict.fromkeys(("active", "passive"), steps))
+    return LiveRun(0.5, {"Send: X": sent, "Align: Y": 7}, (), dict.fromkeys(("active", "passive"), steps))
 
 
 def test_costs_are_ratios_to_the_undefended_run_of_the_same_round() -> None:
