@@ -1,7 +1,8 @@
 """Attacks: one file per family, each a pure function of what its adversary saw.
 
-What stands here is public, with ``attacks.adaptive.undo``; the other modules are private. ``docs/adding-an-attack.md``
-has the contract at length, ``PredictionAttack`` and ``TrainingAttack`` what a plugin promises.
+What stands here is public, with ``attacks.prediction.adaptive.undo``; the other modules are private.
+``docs/adding-an-attack.md`` has the contract at length, ``PredictionAttack`` and ``TrainingAttack`` what a plugin
+promises.
 
 Examples:
     >>> import numpy as np
@@ -32,7 +33,7 @@ from attacks.base import (
     require,
 )
 from attacks.registry import UnknownAttack, load, load_prediction, load_training, names, spec_of
-from attacks.training import (
+from attacks.training_attack import (
     HonestFactory,
     ListeningAttack,
     ReplacingAttack,

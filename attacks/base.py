@@ -9,7 +9,7 @@ An attack of each kind has its method, called by the service where its adversary
     training, replaces_shares      choose        what it adds to its shares of others' weights where a layer is shared
     training, replaces_requests    ask           what it asks in place of its learner's own requests
 
-``attacks.training`` has the contract of attacks on training.
+``attacks.training_attack`` has the contract of attacks on training.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -161,7 +161,7 @@ class AttackSpec:
             ``level`` (``level_of``).
         sees_scores: False for a guess that no score or parameter enters. It is a baseline, never a verdict.
         reads_channel: whether it works with the view's channel and disclosure itself. Others are mounted once more on
-            what ``attacks.adaptive`` makes of the view, where a session has defences.
+            what ``attacks.prediction.adaptive`` makes of the view, where a session has defences.
         learners: names of the learners whose sessions, or models, it is on; empty for any. To an attack on predictions
             every model without hidden layers is ``linear``.
         seconds: how long it is thought to take on the reference machine (``docs/how-to/how-long.md``).

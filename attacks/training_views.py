@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attacks.told_bins import ToldColumn
+from attacks.solving.told_bins import ToldColumn
 from attacks.views import PassiveMoments, ViewError
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import registry as learners

@@ -17,7 +17,7 @@ import numpy as np
 import attacks
 from attacks import AuxiliaryRows, PredictionView
 from attacks.base import reconstruct
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from scripts.listening import Case, problem
 from services.common.agreement import FIXED, TrainingPlan
 from vfl.arrays import FloatArray

@@ -22,10 +22,10 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 from sklearn.metrics import roc_auc_score
 
 import attacks
-from attacks.averaged_products import RecoveredProducts
-from attacks.feature_order import RecoveredFeatures
-from attacks.recovered_labels import EstimatedLabels, RecoveredLabels
-from attacks.training import ListeningAttack
+from attacks.training.averaged_products import RecoveredProducts
+from attacks.training.feature_order import RecoveredFeatures
+from attacks.training.recovered_labels import EstimatedLabels, RecoveredLabels
+from attacks.training_attack import ListeningAttack
 from attacks.training_views import simulated_view
 from services.common.agreement import BATCHES, RESHUFFLED, TrainingPlan
 from services.party.party_model import rows_of_plan

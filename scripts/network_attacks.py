@@ -29,11 +29,11 @@ import pandas as pd
 
 import attacks
 import plumbline
-from attacks.known_moments import known_moments
-from attacks.label_completion import own_classifier
-from attacks.network_views import network_view
-from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
-from attacks.recovered_values import EstimatedFeatures
+from attacks.prediction.known_moments import known_moments
+from attacks.training.label_completion import own_classifier
+from attacks.training.network_views import network_view
+from attacks.training.recovered_labels import UNRESOLVED, EstimatedLabels
+from attacks.training.recovered_values import EstimatedFeatures
 from attacks.training_views import KnownRecords, TrainingView
 from services.common.agreement import FIXED, RESHUFFLED
 from vfl.arrays import FloatArray, IntArray

@@ -29,8 +29,8 @@ from sklearn.metrics import roc_auc_score
 
 import attacks
 import defences
-from attacks.recovered_labels import EstimatedLabels
-from attacks.training import ListeningAttack
+from attacks.training.recovered_labels import EstimatedLabels
+from attacks.training_attack import ListeningAttack
 from attacks.training_views import Equations, OwnStep, TrainingView
 from defences import NoiseSource, TrainingTerms
 from services.common.agreement import FIXED, RESHUFFLED, TrainingPlan

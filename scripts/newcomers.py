@@ -20,8 +20,8 @@ from typing import NamedTuple, cast
 import numpy as np
 
 import attacks
-from attacks.recovered_labels import EstimatedLabels
-from attacks.training import ListeningAttack
+from attacks.training.recovered_labels import EstimatedLabels
+from attacks.training_attack import ListeningAttack
 from attacks.training_views import TrainingView, simulated_view
 from services.common.agreement import TrainingPlan
 from vfl.arrays import FloatArray, IntArray

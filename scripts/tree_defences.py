@@ -3,7 +3,7 @@
     python -m scripts.tree_defences --data credit bank adult --own 0 10 30 --flipped 0.1 0.3
 
 A passive party listens, with half of the columns: which half, is the mean of both. Its attack is the direction in which
-trees agree (``attacks.leaf_axis``), whichever way round is better. Areas under the curve: of the attack on up to 3,000
+trees agree (``training.leaf_axis``), whichever way round is better. Areas under the curve: of the attack on up to 3,000
 training labels, of the model on as many other records, and of what the label party would have by itself. Fifty trees
 are grown together, with a learning rate of .1; before them so many of the label party's own, or with so many labels
 flipped at random.
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from attacks.leaf_axis import label_axis
+from attacks.training.leaf_axis import label_axis
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import load_dataset
 from vfl.learning.trees import OwnedColumns, TreeOptions, TreePlan, train_in_plain

@@ -4,7 +4,7 @@
 
 Every party is told which rows go left at every division, so that it knows the leaf of every training row. A logistic
 regression from a party's own columns, with some labels known, is the guess without trees. With leaves as further
-columns it is one attack. The other is the direction in which trees agree (``attacks.leaf_axis``): it needs no known
+columns it is one attack. The other is the direction in which trees agree (``training.leaf_axis``): it needs no known
 label, and is completed by some. Its guess without trees is the first principal component of own columns, whichever
 way round is better. The leaves of other rows are the control. Areas under the curve of labels that aren't known, mean
 of twenty draws of known ones, half of either class; where none is known, on all labels.
@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from attacks.leaf_axis import label_axis, labels_by_leaves
+from attacks.training.leaf_axis import label_axis, labels_by_leaves
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import load_dataset
 from vfl.learning.score_quality import area_under_curve

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from attacks.named_bins import NameBins, NamedBins
+from attacks.training.named_bins import NameBins, NamedBins
+from attacks.training.tree_views import tree_view
 from attacks.training_views import TrainingView
-from attacks.tree_views import tree_view
 from vfl.arrays import IntArray
 from vfl.data import load_dataset
 from vfl.learning import VerticalData

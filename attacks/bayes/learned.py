@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 from attacks.base import AttackSpec, Reconstruction, require
 from attacks.bayes.categories import CategoryPrior, published_categories, seen_categories
 from attacks.bayes.records import check_records, checked_records, one_hot_labels, predict
-from attacks.linear_system import check_option
+from attacks.prediction.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
 from vfl.arrays import FloatArray
 from vfl.theory.logit_schemes import logits_of

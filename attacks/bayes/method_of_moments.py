@@ -10,7 +10,7 @@ from attacks.base import AttackSpec, require
 from attacks.bayes.logit_estimate import estimated_logits
 from attacks.bayes.observation import likelihood_of
 from attacks.bayes.prior import Belief, from_covariance, from_marginals, from_nothing
-from attacks.linear_system import check_option
+from attacks.prediction.linear_system import check_option
 from attacks.views import PredictionView, ViewError
 from vfl.adversary_words import Level
 from vfl.arrays import FloatArray

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks.adaptive import negated
 from attacks.bayes.logit_estimate import LogitEstimate, estimated_logits
 from attacks.bayes.observation import likelihood_of
 from attacks.bayes.prior import GaussianPrior
+from attacks.prediction.adaptive import negated
 from attacks.views import AuxiliaryRows, PredictionView, ViewError
 from vfl.arrays import FloatArray
 from vfl.channels import Distorted

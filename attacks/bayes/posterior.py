@@ -17,7 +17,7 @@ from attacks.bayes.sampled_supports import sample_on_supports
 from attacks.bayes.sampling import SampledPosterior, box_agrees, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
-from attacks.linear_system import check_option
+from attacks.prediction.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
 from vfl.adversary_words import Level
 from vfl.arrays import BoolArray, FloatArray, IntArray

@@ -20,7 +20,7 @@ from attacks.bayes.moves import Target, Walkers, box_moves, slice_moves
 from attacks.bayes.observation import ExactLogits, Observation
 from attacks.bayes.prior import GaussianPrior, Posterior
 from attacks.bayes.stacking import StackedSessions
-from attacks.box_projection import project_onto_solutions
+from attacks.solving.box_projection import project_onto_solutions
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.theory.prediction import equations, row_space
 

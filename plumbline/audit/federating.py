@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from attacks import spec_of
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from defences.base import TrainingDefence
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.further_sessions import attack_at_the_limit

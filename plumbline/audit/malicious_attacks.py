@@ -7,7 +7,7 @@ part: scores of such a session are no model's that honest parties would have.
 from collections.abc import Mapping
 from typing import Any
 
-from attacks.training import TrainingAttack, listens
+from attacks.training_attack import TrainingAttack, listens
 from plumbline.recipe import changed
 from services.adversary.load import load_attacks
 from services.adversary.training import check_replaced, obstacle

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import attacks
-from attacks.recovered_labels import UNRESOLVED
-from attacks.training import ListeningAttack, listens
+from attacks.training.recovered_labels import UNRESOLVED
+from attacks.training_attack import ListeningAttack, listens
 from attacks.training_views import TrainingView
 from plumbline.judge.labels import LABELLED_RECORDS, LabelGuesses
 from plumbline.judge.redrawn_messages import RedrawnMessages, clear_session

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import attacks
-from attacks.label_completion import own_classifier
-from attacks.recovered_labels import UNRESOLVED
-from attacks.training import listens
+from attacks.training.label_completion import own_classifier
+from attacks.training.recovered_labels import UNRESOLVED
+from attacks.training_attack import listens
 from plumbline.judge.redrawn_messages import clear_session
 from plumbline.telling.numbers import percent
 from services.common.identity import Role

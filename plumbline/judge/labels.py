@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from attacks import LEVELS, Level
-from attacks.label_completion import completed, group_of_class, own_classifier
+from attacks.training.label_completion import completed, group_of_class, own_classifier
 from plumbline.judge.chance import ALPHA
 from plumbline.judge.federation_part import FLOOR, HEADLINE, LEAST_PART, Comparison, LevelVerdict, Losses, corrected
 from plumbline.telling.numbers import percent

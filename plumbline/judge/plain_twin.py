@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.label_completion import own_classifier
+from attacks.training.label_completion import own_classifier
 from plumbline.judge.summary import RunSummary
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks.network_views import network_view
+from attacks.training.network_views import network_view
+from attacks.training.tree_views import tree_view
 from attacks.training_views import Equations, OwnStep, TrainingView, simulated_view
-from attacks.tree_views import tree_view
 from services.common.agreement import Agreement
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import GradientDescent, VerticalData, initial_weights

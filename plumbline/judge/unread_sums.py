@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attacks.least_norm import TOO_FEW_SUMS
 from attacks.registry import spec_of
+from attacks.training.least_norm import TOO_FEW_SUMS
 from plumbline.judge.training import TrainingFinding
 from services.common.agreement import Agreement
 from services.party.label_sums import most_to_a_record, sums_of_plan

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attacks import PassiveMoments, PredictionView, Reconstruction
-from attacks.received_columns import (
+from attacks.prediction.received_columns import (
     Tried,
     label_directions,
     label_order,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import attacks
-from attacks.adaptive import UndistortedView
+from attacks.prediction.adaptive import UndistortedView
 from services.adversary.declared import disclosure, score_channels
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import attacks
-from attacks.adaptive import UndistortedView, highest, undo
 from attacks.base import BaselinedAttack
+from attacks.prediction.adaptive import UndistortedView, highest, undo
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled
 from services.common.lost_records import LostRecords

@@ -14,9 +14,9 @@ import numpy as np
 
 from attacks import Json, PassiveMoments, TrainingResult, TrainingView
 from attacks.base import refusal
-from attacks.recovered_labels import UNRESOLVED
-from attacks.told_bins import HeardTrees
-from attacks.training import (
+from attacks.solving.told_bins import HeardTrees
+from attacks.training.recovered_labels import UNRESOLVED
+from attacks.training_attack import (
     ChosenShares,
     HonestFactory,
     OtherFeatures,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from attacks.told_bins import HeardTrees
+from attacks.solving.told_bins import HeardTrees
 from vfl.arrays import FloatArray
 from vfl.learning.hearing import Told
 

@@ -14,7 +14,7 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode, *, tells_label
 
     A passive party is warned unless units x epochs stay below half of the columns that the products are of: X of n
     records follows from as many products X W_t as it has columns, up to a rotation that a covariance or a few known
-    records settle (``attacks.gram_space``). Beside the warning stands what an audit measured, or that it didn't.
+    records settle (``training.gram_space``). Beside the warning stands what an audit measured, or that it didn't.
     A label party is always warned where others learn their gradients.
 
     Args:

@@ -12,8 +12,8 @@ import numpy as np
 
 import attacks
 from attacks import Level, PredictionAttack
-from attacks.adaptive import UndistortedView, highest, undo
 from attacks.bayes.posterior import BayesianAdversary
+from attacks.prediction.adaptive import UndistortedView, highest, undo
 from studies.defences.steering import STEERED_QUERIES, steered
 from studies.measurements import Choice
 from studies.simulation.situations import Ask

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, extend
+from attacks.training.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, extend
 from attacks.training_views import Equations, solve_shares
 from studies.page.elements import number_words
 from studies.simulation.records import FRACTION_BITS

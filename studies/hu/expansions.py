@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attacks.feature_order import FeatureOrder
+from attacks.training.feature_order import FeatureOrder
 from attacks.training_views import simulated_view
 from studies.hu.experiments import INITIALISATIONS
 from studies.hu.trainings import Prepared, prepared

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from attacks.auxiliary_ciphertext import AuxiliaryPlan
+from attacks.training.auxiliary_ciphertext import AuxiliaryPlan
 from plumbline.audit.request import AuditRequest
 from plumbline.judge.summary import read_summary
 from plumbline.judge.training import read_training_findings

@@ -15,9 +15,9 @@ from sklearn.model_selection import train_test_split
 
 import attacks
 from attacks import PredictionView, ViewError
-from attacks.label_completion import own_classifier
-from attacks.network_views import network_view
-from attacks.recovered_labels import UNRESOLVED
+from attacks.training.label_completion import own_classifier
+from attacks.training.network_views import network_view
+from attacks.training.recovered_labels import UNRESOLVED
 from attacks.training_views import KnownRecords, TrainingView
 from plumbline.judge.measures import mse_per_feature
 from studies.jiang.inversion.inversion_plots import plots_of

@@ -117,7 +117,7 @@ class AttackMeasurement:
         access: white_box discloses parameters; in black box the active party has its own ones only.
         defences: of scores, parameters, features or training, in their order.
         seed: of defences' noise, and of the draw of auxiliary and delivered records.
-        undo: whether the adversary takes off what it knows of the defences (``attacks.adaptive``) before it attacks.
+        undo: whether the adversary takes off what it knows of the defences (``prediction.adaptive``) before it attacks.
             Attacks that read channels know of defences anyway; others attack what they see as if there were none.
 
     Raises:

@@ -11,8 +11,8 @@ import numpy as np
 
 import attacks
 import defences
-from attacks.adaptive import highest, undo
 from attacks.base import BaselinedAttack
+from attacks.prediction.adaptive import highest, undo
 from defences import DefenceError
 from plumbline.judge.measures import covered, mse_per_feature
 from studies.measurements.descriptions import (

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import attacks
-from attacks.chebyshev import null_basis
+from attacks.prediction.chebyshev import null_basis
 from defences.decision import decisions
 from studies.claims.claim import Claim, Finding
 from studies.measurements.descriptions import TaskMeasurement

@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 import attacks
 import defences
-from attacks.adaptive import undo_channel
+from attacks.prediction.adaptive import undo_channel
 from defences import Defence, NoiseSource, ScoreContext, channel_of
 from plumbline.judge.measures import mse_per_feature
 from studies.claims.claim import judged_here

@@ -7,9 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 import attacks
-from attacks.adaptive import undo_channel
-from attacks.equation_solving import HalfStar
-from attacks.linear_system import linear_system
+from attacks.prediction.adaptive import undo_channel
+from attacks.prediction.equation_solving import HalfStar
+from attacks.prediction.linear_system import linear_system
 from defences import disclosure_of
 from defences.feature_transform import FeatureTransform
 from defences.parameter_rotation import ParameterRotation

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import attacks
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from attacks.registry import FROM_RECORDS
 from defences import Defence, DefenceError, NoiseSource, ScoreContext, channel_of, disclosure_of
 from plumbline.judge.measures import LikewiseLabelled

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 import attacks
-from attacks.agnostic import Agnostic
+from attacks.prediction.agnostic import Agnostic
 from plumbline.judge.measures import Interval, mse_per_feature
 from studies.claims.claim import NOTHING, Claim, Finding, judged
 from studies.claims.kinds import FEWEST_POINTS

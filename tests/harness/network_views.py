@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from attacks.network_views import network_view
+from attacks.training.network_views import network_view
 from attacks.training_views import KnownRecords, TrainingView
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import BatchSchedule, VerticalData

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.recovered_labels import UNRESOLVED, EstimatedLabels
-from attacks.training import ListeningAttack
+from attacks.training.recovered_labels import UNRESOLVED, EstimatedLabels
+from attacks.training_attack import ListeningAttack
 from attacks.training_views import TrainingView
 from tests.harness.listening import seen, trained
 from tests.harness.network_views import breast_cancer, network_run

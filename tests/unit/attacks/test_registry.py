@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import attacks
-from attacks.baselines import HalfGuess
+from attacks.prediction.baselines import HalfGuess
 from attacks.registry import attack_class
 
 LINEAR = ["zero", "random_guess", "half", "ls", "half_star", "clamped_ls", "cls", "rcc1", "rcc2"]

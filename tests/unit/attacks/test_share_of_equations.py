@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from tests.unit.attacks.bayes.test_observation import defended
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import encode_labels, fit_encoder, load_dataset

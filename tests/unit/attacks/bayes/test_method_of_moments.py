@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import attacks
 from attacks import PassiveMoments, PredictionView, ViewError
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from vfl.arrays import FloatArray
 from vfl.channels import Decision, Rounding
 from vfl.learning import confidence_scores

@@ -14,7 +14,7 @@ from attacks.bayes.observation import observe
 from attacks.bayes.prior import GaussianPrior
 from attacks.bayes.rehearsal import trust
 from attacks.bayes.sampling import informed_draws
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from defences import NoiseSource, ScoreContext, load
 from defences.base import channel_of
 from vfl.arrays import FloatArray

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 import attacks
 from attacks.bayes.prior import GaussianPrior
 from attacks.bayes.sampling import box_agrees
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from defences import NoiseSource, ScoreContext, load
 from defences.base import channel_of
 from vfl.arrays import FloatArray

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from attacks import PredictionView, ViewError
-from attacks.adaptive import undo
 from attacks.bayes.posterior import BayesianAdversary, ManySessions
+from attacks.prediction.adaptive import undo
 from defences import DefenceSpec, NoiseSource, ScoreContext
 from defences.base import channel_of
 from vfl.arrays import FloatArray, IntArray

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from plumbline.audit.federating import auxiliary_rows, write_knowledge, write_known_labels
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.request import AuditRequest

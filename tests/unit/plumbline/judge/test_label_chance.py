@@ -8,12 +8,12 @@ import os
 import numpy as np
 import pytest
 
-from attacks.batch_inversion import BatchInversion
-from attacks.leaf_labels import LeafLabels
-from attacks.own_part import OwnPart
-from attacks.recovered_labels import UNRESOLVED
-from attacks.training import ListeningAttack
-from attacks.trajectory_labels import TrajectoryLabels
+from attacks.training.batch_inversion import BatchInversion
+from attacks.training.leaf_labels import LeafLabels
+from attacks.training.own_part import OwnPart
+from attacks.training.recovered_labels import UNRESOLVED
+from attacks.training.trajectory_labels import TrajectoryLabels
+from attacks.training_attack import ListeningAttack
 from plumbline.judge.chance import ALPHA
 from plumbline.judge.label_chance import DRAWS, ENOUGH, drawn_until_chance, told_of
 from plumbline.judge.labels import SHARED_BY, LabelGuesses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attacks import LEVELS
-from attacks.label_completion import own_classifier
+from attacks.training.label_completion import own_classifier
 from plumbline.judge.labels import LabelGuesses, rarest_label
 from vfl.arrays import IntArray
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attacks.recovered_values import EstimatedFeatures, value_arrays
+from attacks.training.recovered_values import EstimatedFeatures, value_arrays
 from plumbline.judge.lights import light_of_training
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder

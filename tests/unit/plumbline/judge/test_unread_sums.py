@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from attacks.least_norm import TOO_FEW_SUMS
+from attacks.training.least_norm import TOO_FEW_SUMS
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.unread_sums import unread_sums

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.training import ListeningAttack, listen, listens
+from attacks.training_attack import ListeningAttack, listen, listens
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
 from plumbline.judge.findings import Findings, read_findings

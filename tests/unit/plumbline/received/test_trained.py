@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attacks.received_columns import loss_threshold
+from attacks.prediction.received_columns import loss_threshold
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.past_runs import past_runs
 from plumbline.cli.output import MENDABLE

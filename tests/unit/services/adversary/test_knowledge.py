@@ -11,7 +11,7 @@ import pytest
 from scipy.special import softmax
 
 import attacks
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from defences import load
 from services.adversary.knowledge import Knowledge, PriorKnowledge
 from services.adversary.predictions import AttackHost

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks.own_part import OwnPart
-from attacks.trajectory_labels import TrajectoryLabels
-from attacks.trajectory_products import TrajectoryProducts
+from attacks.training.own_part import OwnPart
+from attacks.training.trajectory_labels import TrajectoryLabels
+from attacks.training.trajectory_products import TrajectoryProducts
 from defences import load
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder

@@ -8,7 +8,7 @@ import pytest
 
 import attacks
 from attacks import LEVELS
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from plumbline.judge.lights import light_of_training
 from plumbline.judge.training import read_training_findings
 from services.common.run_folder import RunFolder

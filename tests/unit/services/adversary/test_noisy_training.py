@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks.averaged_products import AveragedProducts
-from attacks.label_recovery import LabelRecovery
+from attacks.training.averaged_products import AveragedProducts
+from attacks.training.label_recovery import LabelRecovery
 from defences import load
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.run_folder import RunFolder

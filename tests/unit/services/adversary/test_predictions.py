@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.adaptive import UndistortedView
-from attacks.baselines import HalfGuess
+from attacks.prediction.adaptive import UndistortedView
+from attacks.prediction.baselines import HalfGuess
 from services.adversary.knowledge import Knowledge
 from services.adversary.load import labelled, load_attacks
 from services.adversary.predictions import AttackHost, spread

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attacks import PassiveMoments
-from attacks.known_moments import known_moments
+from attacks.prediction.known_moments import known_moments
 from services.active.server import known_beforehand
 from services.adversary.prior_knowledge import read_moments, write_moments
 from services.common import limits

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import attacks
-from attacks.chosen_gradients import ChosenGradients
-from attacks.known_moments import known_moments
-from attacks.named_bins import NameBins
-from attacks.training import RequestTerms
+from attacks.prediction.known_moments import known_moments
+from attacks.training.chosen_gradients import ChosenGradients
+from attacks.training.named_bins import NameBins
+from attacks.training_attack import RequestTerms
 from services.adversary.training import check_replaced
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, TrainingAttackOutcome

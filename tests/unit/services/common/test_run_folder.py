@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.recovered_values import value_arrays
+from attacks.training.recovered_values import value_arrays
 from services.common import run_records
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_files import RunFolderError

@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 
 from attacks import HonestFactory, SessionTerms, TrainingAttack
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryMessages, AuxiliaryPlan, compress, extend
-from attacks.label_recovery import LabelRecovery
-from attacks.label_search import sign_solutions
+from attacks.training.auxiliary_ciphertext import (
+    AuxiliaryCiphertext,
+    AuxiliaryMessages,
+    AuxiliaryPlan,
+    compress,
+    extend,
+)
+from attacks.training.label_recovery import LabelRecovery
+from attacks.training.label_search import sign_solutions
 from defences import load
 from plumbline.judge.training import TrainingFinding, read_training_findings
 from services.common.agreement import Agreement, PartyDescription

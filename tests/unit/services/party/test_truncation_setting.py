@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext
+from attacks.training.auxiliary_ciphertext import AuxiliaryCiphertext
 from plumbline.judge.training import read_training_findings
 from plumbline.recipe import Recipe, shares_of
 from services.common.identity import Role

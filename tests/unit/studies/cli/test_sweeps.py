@@ -73,7 +73,7 @@ def test_failed_measurements_end_with_status_1(grid: Path, monkeypatch: pytest.M
     def breaks(*_: object) -> None:
         raise ZeroDivisionError("by chance")
 
-    monkeypatch.setattr("attacks.equation_solving.LeastSquares.reconstruct", breaks)
+    monkeypatch.setattr("attacks.prediction.equation_solving.LeastSquares.reconstruct", breaks)
     status, said, errors = sweep(grid, "--workers", 1)
     assert status == 1
     assert "4 failed: ZeroDivisionError: by chance" in said

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attacks.label_recovery import LabelRecovery
+from attacks.training.label_recovery import LabelRecovery
 from attacks.training_views import simulated_view
 from studies.simulation.side_by_side import KeptLabels, Starts, train_side_by_side
 from vfl.arrays import BoolArray

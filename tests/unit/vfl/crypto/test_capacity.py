@@ -9,7 +9,7 @@ from gmpy2 import powmod
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attacks.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
+from attacks.training.auxiliary_ciphertext import AuxiliaryCiphertext, AuxiliaryPlan, compress, extend, split
 from tests.harness.keys import KeyPair
 from tests.harness.layouts import choose_layout
 from vfl.arrays import FloatArray

@@ -127,5 +127,8 @@ def test_train_network_refuses() -> None:
 
 
 def test_services_start_without_torch() -> None:
-    code = "import sys, attacks, vfl.learning, attacks.agnostic, attacks.one_feature; assert 'torch' not in sys.modules"
+    code = (
+        "import sys, attacks, vfl.learning, attacks.prediction.agnostic, attacks.prediction.one_feature; "
+        "assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -276,7 +276,12 @@ def test_joined_folders_hold_what_is_whole_of_each_party_and_change_with_it(tmp_
     (tmp_path / "active" / "active.json").write_text("new")
     folder = joined(parts, into)
     found = {file.relative_to(into).as_posix() for file in folder.path.rglob("*") if file.is_file()}
-    assert found == {"active.json", "passive.json", "attacks/training-active.json", "attacks/training-passive.json"}
+    assert found == {
+        "active.json",
+        "passive.json",
+        "attacks/training-active.json",
+        "attacks/training-passive.json",
+    }
     assert (folder.path / "active.json").read_text() == "new"
 
 

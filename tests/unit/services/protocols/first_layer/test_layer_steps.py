@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.training import TrainingResult
+from attacks.training_attack import TrainingResult
 from services.common.agreement import TrainingPlan
 from services.common.errors import InvalidMessage
 from services.exchange.outgoing import OutgoingVector

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from attacks.leaf_axis import label_axis
+from attacks.training.leaf_axis import label_axis
 from tests.harness.tree_tables import TreeTable, made_table
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.trees import TreeOptions
