@@ -51,7 +51,9 @@ def _made(root: Path, folder: Path) -> dict[str, bytes]:
     tree, built = folder / "tree", folder / "built"
     packed = _run("reading the commit", "git", "-C", str(root), "archive", "HEAD")
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(tree, filter="data")
+        # Early releases of Python 3.11 have no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tree)
     # The moment that archives carry, in place of that of the build.
     moment = _run("reading the commit's time", "git", "-C", str(root), "log", "-1", "--format=%ct").decode().strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": moment}
