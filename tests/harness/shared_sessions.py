@@ -116,7 +116,7 @@ class SharedSession:
             own = problem.own(name, plan)
             turn = terms.made_turn(own, calls)
             holders[name] = ShareHolder(terms, name, turn.cells(block), key, engines[name], draw)
-            halves[name] = begin_half(plan.family, terms, name, own, turn)
+            halves[name] = begin_half(terms, name, own, turn)
         session = cls(problem, agreement, holders, halves, engines, **tampering)
         session._show_features(keys_of(len(holders), plan.key_bits))
         return session

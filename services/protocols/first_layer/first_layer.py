@@ -9,7 +9,6 @@ from services.common.agreement import Agreement, TrainingPlan
 from services.common.costs import Cost
 from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquations
 from services.party.side import SideSetting
-from services.party.turned_columns import Turn
 from services.protocols.first_layer.layer_costs import cost_of_first_layer
 from services.protocols.first_layer.layer_steps import LayerSteps
 from services.protocols.forwarded_layer import forwarded_equations, forwarded_sums, signal, told_of_forwarding
@@ -53,14 +52,9 @@ class FirstLayer(KeptShares):
 
     def side(self, setting: SideSetting, first_step: int = 0) -> LayerSteps:
         """Make a party's side."""
-        return LayerSteps.begin(
-            setting.agreement,
-            setting.name,
-            setting.gridded.values,
-            setting.own,
-            self._means(setting, Turn()),
-            first_step,
-        )
+        self.check_defences(setting)
+        agreement, features = setting.agreement, setting.gridded.values
+        return LayerSteps(agreement, setting.name, features, setting.own, setting.means, first_step)
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Weigh what is forwarded, and what validations tell."""

@@ -79,9 +79,9 @@ class SharedWeights(KeptShares):
         if stays_shared(agreement):
             check_is_served_shared(agreement.plan.family)
         turn = SharedTerms(agreement).made_turn(setting.own, setting.calls)
-        means = self._means(setting, turn)
+        self.check_defences(setting)
         cells = turn.cells(setting.gridded.values)
-        return SharedSteps.begin(agreement, setting.name, cells, setting.own, means, first_step)
+        return SharedSteps(agreement, setting.name, cells, setting.own, setting.means, turn, first_step)
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Weigh what is opened, and what validations tell."""
