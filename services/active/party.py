@@ -35,7 +35,7 @@ from vfl.learning.score_quality import ScoreQuality
 _log = logging.getLogger(__name__)
 
 
-# To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
+# To tell every party that can be reached takes less (services.network.serving_link.END_SECONDS).
 _CANCEL_SECONDS = 5.0
 _BY_OPERATOR = "cancelled by the operator."
 # Half of a connection's streams (services.network.call_limits).
