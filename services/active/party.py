@@ -19,7 +19,6 @@ from services.adversary.knowledge import PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import Cancelled, FederationError, OutOfOrder, UnknownRecord, described, told
-from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
 from services.exchange.peer import Inbox
 from services.party.context import PartyContext
@@ -210,7 +209,7 @@ class ActiveParty:
             self._job = None
             self.failure = ""
             self._record.check()
-            LearnerCalls(plan.family)(plan.family.check_label_party)
+            plan.calls(plan.family.check_label_party)
             self._job = job = self._new_job(observer)
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)

@@ -11,7 +11,6 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.learner_calls import LearnerCalls
-from services.party.party_model import rows_of_plan
 from services.protocols.shared.share_holder import ShareHolder
 from services.protocols.shared.shared_half import begin_half
 from services.protocols.shared.shared_terms import SharedTerms
@@ -78,7 +77,7 @@ class SharedProblem:
             agreement.total_features,
             np.random.default_rng(1 + list(self.blocks).index(name)),
             parties=len(self.blocks),
-            trained=TrainingColumns(block, rows_of_plan(plan, len(block)).train),
+            trained=TrainingColumns(block, plan.split(len(block)).train),
         )
 
 

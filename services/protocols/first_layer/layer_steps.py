@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage
+from services.common.errors import refusals_of
 from services.party.training_means import TrainingMeans
 from services.party.turned_columns import Turn
 from services.protocols.first_layer.layer_exchange import LayerExchange
@@ -63,11 +63,9 @@ class LayerSteps(SideOnShares):
         terms = LayerTerms(agreement)
         super().__init__(terms, name, features, means, Turn())
         key = made_key(agreement.plan.key_bits) if self._is_label_party else None
-        try:
+        with refusals_of(PackingImpossible):
             self.exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
             self.exchange.begin_at(first_step)
-        except PackingImpossible as error:
-            raise InvalidMessage(str(error)) from error
         self.half = begin_half(terms, name, own_data, self.turn, stacks=False)
         self._features = encoded(features, terms.formats.feature_fraction_bits)
         self._labels = own_data.labels

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from services.common.learner_calls import LearnerCalls
 from services.party.turned_columns import Turn
 from services.protocols.shared.shared_terms import SharedTerms
 from vfl.crypto.sharing.shares import Shares
@@ -19,7 +18,7 @@ def begin_half(terms: SharedTerms, name: str, own_data: OwnData, turn: Turn, *, 
     nothing is seen of the first step. The learner's steps work on shares as on arrays. Where its columns are turned, so
     are its weights. Where only a first layer is shared, the learner knows of no stack (``stacks``).
     """
-    calls, places = LearnerCalls(terms.agreement.plan.family), terms.places(name)
+    calls, places = terms.agreement.plan.calls, terms.places(name)
     columns = sum(map(terms.columns, places))
     if stacks:
         holds_bias = terms.agreement.active.name in places

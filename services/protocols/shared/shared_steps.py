@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage
+from services.common.errors import refusals_of
 from services.party.training_means import TrainingMeans
 from services.party.turned_columns import Turn
 from services.protocols.shared.opening import stays_shared, validates_on_shares
@@ -60,7 +60,7 @@ class SharedSteps(SideOnShares):
         terms.check()
         super().__init__(terms, name, features, means, turn)
         hides = validates_on_shares(agreement) and not self._is_label_party
-        try:
+        with refusals_of(PackingImpossible):
             key = made_key(agreement.plan.key_bits)
             engine = PooledEngine.of(means.engine)
             if (other_columns := self._others) is None:
@@ -77,8 +77,6 @@ class SharedSteps(SideOnShares):
                 validation_key=made_key(agreement.plan.key_bits) if hides else None,
             )
             self.exchange.begin_at(first_step)
-        except PackingImpossible as error:
-            raise InvalidMessage(str(error)) from error
         self.half = begin_half(terms, name, own_data, turn)
         self._has_shown = False
 
