@@ -28,7 +28,6 @@ from attacks.training.recovered_labels import EstimatedLabels, RecoveredLabels
 from attacks.training_attack import ListeningAttack
 from attacks.training_views import simulated_view
 from services.common.agreement import BATCHES, RESHUFFLED, TrainingPlan
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import column_blocks, fit_encoder, load_dataset, snap_to_grid
 from vfl.data.datasets import RegistryTable
@@ -171,7 +170,7 @@ def problem(table: RegistryTable, given: Case) -> tuple[VerticalData, list[Float
         initial_weights("xavier", block.shape[1], columns, total_features=total, generator=generator)
         for block in blocks
     ]
-    split = rows_of_plan(TrainingPlan(seed=given.seed), len(labels))
+    split = TrainingPlan(seed=given.seed).split(len(labels))
     return VerticalData(blocks, labels, len(names)), weights, split
 
 

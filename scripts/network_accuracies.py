@@ -24,7 +24,6 @@ from plumbline.processes import LocalProcesses
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from services.party.features import load_party_data
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import common_order, encode_labels, fit_columns, load_dataset, rows_of
 from vfl.data.split import column_blocks
@@ -148,7 +147,7 @@ def _expected(processes: LocalProcesses, plan: TrainingPlan) -> FloatArray:
     tables = [load_party_data(processes.settings[name], with_bias=name == "active") for name in names]
     common = common_order(set(tables[0].ids).intersection(*(table.ids for table in tables[1:])))
     own_rows = [rows_of(table.ids, common) for table in tables]
-    training = rows_of_plan(plan, len(common)).train
+    training = plan.split(len(common)).train
     blocks = [
         fit_columns(table.table, rows[training], table.encoder).transform(table.table)[rows]
         for table, rows in zip(tables, own_rows, strict=True)

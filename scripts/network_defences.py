@@ -35,7 +35,6 @@ from attacks.training_views import Equations, OwnStep, TrainingView
 from defences import NoiseSource, TrainingTerms
 from services.common.agreement import FIXED, RESHUFFLED, TrainingPlan
 from services.party.party_defences import Message, PartyDefences
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import column_blocks, fit_encoder, load_dataset, snap_to_grid
 from vfl.data.datasets import RegistryTable
@@ -100,7 +99,7 @@ def measured(table: RegistryTable, case: Case) -> dict[str, float]:
     ]
     batches = RESHUFFLED if case.sums else FIXED
     plan = TrainingPlan(epochs=case.epochs, batch_size=case.batch, seed=case.seed, batches=batches)
-    rows, party = rows_of_plan(plan, len(labels)), case.defences
+    rows, party = plan.split(len(labels)), case.defences
     trained = party.replace_labels(labels, [str(one) for one in chosen], len(names))
     terms = TrainingTerms(
         "active",

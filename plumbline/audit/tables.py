@@ -16,7 +16,7 @@ from plumbline.terminal import shown_text
 from services.common.identity import Role
 from services.common.settings import Settings
 from services.party.features import load_party_data
-from services.party.party_model import rows_of_plan, with_unlabelled_tested
+from services.party.party_model import with_unlabelled_tested
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
     ColumnPlan,
@@ -356,7 +356,7 @@ class JoinedTables:
         common = rows_of(own_ids, common_order(set.intersection(*(set(one.ids) for one in self.data.values()))))
         placed = with_unlabelled_tested(common, indices[common], plan)
         self.ids, self.labels = list(id_array(own_ids).take(placed)), indices[placed]
-        split = rows_of_plan(plan, len(self.ids))
+        split = plan.split(len(self.ids))
         self.split = replace(split, test=split.test[self.labels[split.test] != NO_LABEL])
         own_rows = {name: rows_of(one.ids, self.ids) for name, one in self.data.items()}
         self.aligned = {name: one.aligned(own_rows[name], plan) for name, one in self.data.items()}

@@ -22,7 +22,6 @@ from plumbline.judge.redrawn_messages import RedrawnMessages, clear_session
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 
 # Draws, and how many that tell an attack as much are enough to see that it is chance.
@@ -110,7 +109,7 @@ def label_chance(
         labels = folder.labels()
         blocks = [folder.features(one.name).features for one in agreement.parties]
         index = [one.name for one in agreement.parties].index(party)
-        trained = rows_of_plan(agreement.plan, len(labels)).train
+        trained = agreement.plan.split(len(labels)).train
         width = max(1, blocks[index].shape[1], agreement.residual_columns)
         most = min(_MOST_RECORDS, _MOST_CELLS // (agreement.plan.epochs * width))
         if min(most, len(trained)) < _FEWEST_RECORDS:

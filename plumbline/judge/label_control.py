@@ -19,7 +19,6 @@ from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import FoundLabels
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.network import Network
@@ -89,7 +88,7 @@ def label_control(folder: RunFolder, party: str, attack: str, *, known_count: in
     if defended:
         return LabelControl(reason=f"A control has no defences, and {', '.join(defended)} had some.")
     generator = np.random.default_rng(0)
-    train = rows_of_plan(agreement.plan, len(labels)).train
+    train = agreement.plan.split(len(labels)).train
     index = [one.name for one in agreement.parties].index(party)
     width = max(1, blocks[index].shape[1], agreement.residual_columns)
     most = min(_MOST_RECORDS, _MOST_CELLS // (agreement.plan.epochs * width))

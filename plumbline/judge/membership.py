@@ -25,7 +25,6 @@ from services.common.identity import Role
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import CalibrationRecord
-from services.party.party_model import rows_of_plan
 from vfl.arrays import BoolArray, FloatArray, IntArray
 from vfl.data.labels import NO_LABEL
 from vfl.learning import (
@@ -184,7 +183,7 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
     epochs = len(summary.epochs) if epoch is None else epoch + 1
     penalty = np.full((width, 1), learner.l2)
     penalty[bias] = 0.0  # spares the bias
-    split = rows_of_plan(plan, len(features))
+    split = plan.split(len(features))
     # Validation records may have chosen the epoch: they are neither trained on nor quite new to the model.
     rows = np.concatenate([split.train, split.test[labels[split.test] != NO_LABEL]])
     data = VerticalData([block[rows] for block in blocks], labels[rows], agreement.classes)

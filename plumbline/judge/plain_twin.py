@@ -9,7 +9,6 @@ from attacks.training.label_completion import own_classifier
 from plumbline.judge.summary import RunSummary
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import log_loss
 from vfl.learning.score_quality import accuracy, area_figure, area_under_curve
@@ -55,7 +54,7 @@ def plain_twin(folder: RunFolder, summary: RunSummary) -> PlainTwin | None:
     if {agreement.active.aligned_rows} != {len(labels), *map(len, tables)}:
         raise RunFolderError(f"{folder.path} has parties of other records: run it again, into a new folder.")
     table = np.hstack(tables)
-    training = np.random.default_rng(0).permutation(rows_of_plan(agreement.plan, len(table)).train)[:MOST_RECORDS]
+    training = np.random.default_rng(0).permutation(agreement.plan.split(len(table)).train)[:MOST_RECORDS]
     if len(np.unique(labels[training])) < 2:
         return None
     model = _network(agreement.outputs) if spec.answers == "sums" else own_classifier()

@@ -11,7 +11,6 @@ import numpy as np
 
 from services.common.identity import Role
 from services.common.run_folder import RunFolder
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray
 from vfl.data.grids import WIDTHS
 from vfl.data.labels import NO_LABEL
@@ -34,7 +33,7 @@ def judged_trigger(folder: RunFolder, party: str, attack: str) -> dict[str, Any]
     if agreement is None or not isinstance(family := agreement.plan.family, Network):
         raise ValueError("a trigger is judged in a network that the federation trained")
     names, labels = [one.name for one in agreement.parties], folder.labels()
-    label, split = int(np.bincount(labels[trigger.rows]).argmax()), rows_of_plan(agreement.plan, len(labels))
+    label, split = int(np.bincount(labels[trigger.rows]).argmax()), agreement.plan.split(len(labels))
     rows = split.test if len(split.test) else np.setdiff1d(np.arange(len(labels)), trigger.rows)
     rows = rows[(labels[rows] != label) & (labels[rows] != NO_LABEL)]
     if not len(rows):

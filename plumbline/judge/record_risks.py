@@ -26,7 +26,6 @@ from plumbline.judge.measures import Interval, exact_share
 from plumbline.judge.truth import Truth
 from services.common.agreement import Agreement
 from services.common.run_records import Estimates
-from services.party.party_model import rows_of_plan
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
 # Of what was unknown of a record.
@@ -100,7 +99,7 @@ def record_risks(
     """
     guesses = _used(guesses, verdicts)
     auxiliary_rows = np.empty(0, dtype=np.int64) if estimates.auxiliary_rows is None else estimates.auxiliary_rows
-    validation = rows_of_plan(agreement.plan, agreement.active.aligned_rows).validation
+    validation = agreement.plan.split(agreement.active.aligned_rows).validation
     spared_rows = np.setdiff1d(validation, np.concatenate([auxiliary_rows, estimates.rows]))
     lots = np.random.default_rng(0).integers(0, len(truth.cells), len(spared_rows))
     weighed = _weighed(truth, truth.cells, guesses, verdicts)

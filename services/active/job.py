@@ -309,7 +309,7 @@ class Job:
         return training
 
     def _show_keys(self, training: PartyTraining) -> None:
-        training.show_public_key()
+        training.side.show_public_key()
         self._for_all_passive(lambda party: party.show_public_key(self.session_id))
         self._shows_keys = False
 

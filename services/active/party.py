@@ -19,7 +19,6 @@ from services.adversary.knowledge import PriorKnowledge
 from services.adversary.predictions import AttackHost
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import Cancelled, FederationError, OutOfOrder, UnknownRecord, described, told
-from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS
 from services.exchange.peer import Inbox
 from services.party.context import PartyContext
@@ -35,7 +34,7 @@ from vfl.learning.score_quality import ScoreQuality
 _log = logging.getLogger(__name__)
 
 
-# To tell every party that can be reached takes less (services.common.wire.END_SECONDS).
+# To tell every party that can be reached takes less (services.network.serving_link.END_SECONDS).
 _CANCEL_SECONDS = 5.0
 _BY_OPERATOR = "cancelled by the operator."
 # Half of a connection's streams (services.network.call_limits).
@@ -210,7 +209,7 @@ class ActiveParty:
             self._job = None
             self.failure = ""
             self._record.check()
-            LearnerCalls(plan.family)(plan.family.check_label_party)
+            plan.calls(plan.family.check_label_party)
             self._job = job = self._new_job(observer)
             # One whose switch has begun is served first: the others may have forgotten the one before.
             job.while_open(self._serving.settle)

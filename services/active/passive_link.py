@@ -15,9 +15,7 @@ from services.common import limits
 from services.common.alignment import ALIGNMENT_VERSION, check_alignment_version
 from services.common.errors import InvalidMessage, OutOfOrder, PeerRefused
 from services.common.scores import matrix_of
-from services.common.wire import END_SECONDS
-from services.network.health import holds_model
-from services.network.health_link import HealthLink
+from services.network.serving_link import ServingLink
 from services.network.statuses import naming, naming_the_party
 from services.party.resumption import MOST_STEPS, Place, Resumption
 from vfl.data import BlindedIds
@@ -33,18 +31,13 @@ _ORDER_SECONDS_PER_ID = 0.00005
 
 
 @naming_the_party
-class PassiveLink:
-    """One passive party over a channel, ``timeout`` seconds for each answer.
+class PassiveLink(ServingLink):
+    """One passive party over a channel."""
 
-    Every method raises PeerVanished when no answer comes, and PeerRefused with the other's words when it refuses.
-    """
+    _stub: passive_pb2_grpc.PassiveStub
 
     def __init__(self, name: str, channel: grpc.Channel, timeout: float) -> None:
-        self.name = name
-        self._channel = channel
-        self._stub = passive_pb2_grpc.PassiveStub(channel)
-        self._health = HealthLink(name, channel)
-        self._timeout = timeout
+        super().__init__(name, channel, passive_pb2_grpc.PassiveStub(channel), timeout)
 
     def set_up_alignment(self, session_id: str, client_count: int) -> BlindedIds:
         """Get the party's blinded ids as they arrive. The first call of a job: it waits for a party that is starting.
@@ -194,19 +187,6 @@ class PassiveLink:
             raise
         limits.check_count(reply.arrays, limits.PART_ARRAYS, f"arrays of {self.name}'s part", least=1)
         return {one.name: _array_of(one) for one in reply.arrays}
-
-    def end_session(self, session_id: str, reason: str) -> None:
-        """Tell the party that the session has ended, and why."""
-        request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
-        self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
-
-    def serve_model(self, session_id: str) -> None:
-        """Have the party answer with a session's model from now on, in place of the one before."""
-        self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
-
-    def holds_model(self, session_id: str) -> bool:
-        """Tell whether the party would answer for a session's model; raises PeerVanished when it says nothing soon."""
-        return holds_model(self._channel, session_id)
 
 
 def _array_of(message: passive_pb2.PartArray) -> NDArray[Any]:

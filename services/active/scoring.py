@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from services.active.interfaces import PassiveParty
-from services.common.learner_calls import LearnerCalls
 from services.common.limits import PREDICTION_ROWS, SHARE_VALUES
 from services.common.protocols import Asking
 from services.common.scores import check_confidence_scores
@@ -104,7 +103,7 @@ class Scoring:
         ordered = parts if model.agreement.score_defences else _one_ahead(parts)
         classes = model.agreement.classes
         is_scored = model.agreement.answers == "scores"
-        columns = classes if is_scored else LearnerCalls(model.agreement.plan.family).told(classes)
+        columns = classes if is_scored else model.agreement.plan.calls.told(classes)
         return np.vstack([np.empty((0, columns)), *(self._finish(model, part) for part in ordered)])
 
     def _begin(self, model: PartyModel, rows: Sequence[int]) -> _Part:

@@ -39,10 +39,7 @@ class _EventQueue:
         self.events.put(active_pb2.JobEvent(progress=progress))
 
     def epoch(self, outcome: EpochOutcome) -> None:
-        result = active_pb2.EpochResult(
-            epoch=outcome.epoch, validation_loss=outcome.validation_loss, seconds=outcome.seconds
-        )
-        self.events.put(active_pb2.JobEvent(epoch=result))
+        self.events.put(active_pb2.JobEvent(epoch=active_pb2.EpochResult(**vars(outcome))))
 
 
 class ActiveServicer(active_pb2_grpc.ActiveServicer):
@@ -64,15 +61,7 @@ class ActiveServicer(active_pb2_grpc.ActiveServicer):
         if not job.done():
             # The watcher has left: its thread is free for others.
             return
-        outcome = job.result()
-        yield active_pb2.JobEvent(
-            result=active_pb2.JobResult(
-                session_id=outcome.session_id,
-                aligned_rows=outcome.aligned_rows,
-                epochs_run=outcome.epochs_run,
-                kept_epoch=outcome.kept_epoch,
-            )
-        )
+        yield active_pb2.JobEvent(result=active_pb2.JobResult(**vars(job.result())))
 
     def Status(self, request: active_pb2.StatusRequest, context: grpc.ServicerContext) -> active_pb2.StatusReply:
         """Tell the stage, how far the job is, what the model is worth, and who is there: all of it this party's own."""

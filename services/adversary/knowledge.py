@@ -13,7 +13,6 @@ from attacks.prediction.adaptive import UndistortedView
 from services.adversary.declared import disclosure, score_channels
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, one_line
-from services.common.learner_calls import LearnerCalls
 from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ParameterChannel, ScoreChannel
@@ -249,7 +248,7 @@ def disclosed_parts(
         if arrays is None:
             return None
         try:
-            part = LearnerCalls(agreement.plan.family).read_part(arrays)
+            part = agreement.plan.calls.read_part(arrays)
             _check_fits(part, agreement, party)
         except ValueError as error:
             raise InvalidMessage(f"{party} discloses no model: {one_line(str(error))}") from error
@@ -271,5 +270,5 @@ def _check_fits(part: Part, agreement: Agreement, party: str) -> None:
             return None
 
     outputs = (1, agreement.outputs) if part.class_rows is None else (agreement.classes, columns)
-    if LearnerCalls(agreement.plan.family)(shape) != outputs:
+    if agreement.plan.calls(shape) != outputs:
         raise ValueError(f"it doesn't fit its {columns} columns and this session's outputs")

@@ -16,7 +16,7 @@ from services.ciphers.arithmetic import Arithmetic, EngineArithmetic, messages_b
 from services.ciphers.formats import CipherFormats
 from services.ciphers.shown_keys import checked_key, shown_key
 from services.common.agreement import Agreement
-from services.common.errors import Diverged, InvalidMessage
+from services.common.errors import Diverged, InvalidMessage, refusals_of
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 from vfl.arrays import FloatArray
 from vfl.cores.idle import IdleTime
@@ -193,10 +193,8 @@ class PaillierCipher:
                 raise InvalidMessage(
                     f"Expected {count} residues of {width} bytes, got {answer.count} of {answer.width}."
                 )
-            try:
+            with refusals_of(ValueError):
                 return question.read(from_bytes(answer.data, count, width))
-            except ValueError as error:
-                raise InvalidMessage(str(error)) from error
 
         return self._to_wire(question.masked), unmask_answer
 
@@ -237,10 +235,8 @@ class PaillierCipher:
     def _read(key: PublicKey, vector: WireVector, expected: VectorHeader) -> tuple[int, ...]:
         vector.check(expected)
         ciphertexts = from_bytes(vector.data, expected.count, expected.width)
-        try:
+        with refusals_of(InvalidCiphertext):
             check_ciphertexts(key, ciphertexts, expected.count)
-        except InvalidCiphertext as error:
-            raise InvalidMessage(str(error)) from error
         return ciphertexts
 
 
@@ -347,10 +343,8 @@ def make_cipher(agreement: Agreement, name: str, arithmetic: Arithmetic | None =
     Raises:
         InvalidMessage: for terms that no ciphertext fits.
     """
-    try:
+    with refusals_of(ValueError):
         return party_cipher(agreement.plan.encryption, agreement, name, arithmetic or EngineArithmetic())
-    except ValueError as error:
-        raise InvalidMessage(str(error)) from error
 
 
 @singledispatch

@@ -8,7 +8,6 @@ from services.ciphers.formats import CipherFormats, check_vector_sizes
 from services.common import limits
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.errors import FederationError
-from services.common.learner_calls import LearnerCalls
 from vfl.crypto import PackingImpossible
 from vfl.learning import FewSteps, TableSize
 
@@ -49,7 +48,7 @@ def _with_own_terms(agreement: Agreement) -> Agreement:
     if plan.epochs and plan.batch_size:
         return agreement
     table = TableSize(agreement.training_rows, tuple(party.feature_count for party in agreement.parties))
-    if few := LearnerCalls(plan.family).few_steps(table):
+    if few := plan.calls.few_steps(table):
         return _in_few_steps(agreement, few)
     agreement = replace(agreement, plan=plan.of_size(plan.epochs or EPOCHS, plan.batch_size))
     return agreement if plan.batch_size else _with_batch_size(agreement)

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 from services.ciphers.channels import Channel, channel, column_formats, exposure, feature_format, residual_format
 from services.common import limits
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage
+from services.common.errors import InvalidMessage, refusals_of
 from vfl.crypto import WRAP_BITS, FixedPoint, PackingImpossible, PackingLayout, ciphertext_count, layouts_for
 from vfl.crypto.messages import MessageFormats
 from vfl.crypto.widths import ColumnFormats
@@ -134,8 +134,6 @@ def _most_plain_values(agreement: Agreement) -> tuple[int, int]:
 def _most_ciphertexts(agreement: Agreement) -> tuple[int, int]:
     """Count the same in ciphertexts; raises InvalidMessage where packing can't work."""
     formats = CipherFormats(agreement)
-    try:
+    with refusals_of(PackingImpossible):
         residuals = formats.residual_ciphertexts(agreement.plan.batch_size)
         return residuals, max(formats.sum_ciphertexts(party.name) for party in agreement.parties)
-    except PackingImpossible as error:
-        raise InvalidMessage(str(error)) from error

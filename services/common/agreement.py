@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -23,7 +23,7 @@ from vfl.arrays import IntArray
 from vfl.crypto import ciphers
 from vfl.crypto.ciphers import Cipher, Paillier
 from vfl.crypto.widths import ColumnWidths
-from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, count_rows
+from vfl.learning import BatchSchedule, EquationLeakage, Learner, RowCounts, RowSplit, count_rows, split_rows
 from vfl.learning import registry as learners
 from vfl.learning.schedule import merged_sizes, smallest_batch
 from vfl.plugin_options import described as _term
@@ -53,10 +53,8 @@ def _options() -> Any:
 
 def _all_options(plugin: Any) -> dict[str, Any]:
     """List the options of a loaded plugin, as JSON has them."""
-    options: dict[str, Any] = json.loads(
-        json.dumps({one.name: getattr(plugin, one.name) for one in fields(plugin) if one.init})
-    )
-    return options
+    options = {one.name: getattr(plugin, one.name) for one in fields(plugin) if one.init}
+    return dict(json.loads(json.dumps(options)))
 
 
 @dataclass(frozen=True)
@@ -126,10 +124,15 @@ class TrainingPlan:
         """
         return made(self.learner, self.learner_options)
 
+    @property
+    def calls(self) -> LearnerCalls:
+        """Calls of the learner, outside a step."""
+        return LearnerCalls(self.family)
+
     @cached_property
     def leakage(self) -> EquationLeakage:
         """What one answered equation tells, as the learner says; raises LearnerFailed."""
-        return LearnerCalls(self.family).leakage()
+        return self.calls.leakage()
 
     @cached_property
     def encryption(self) -> Cipher:
@@ -179,7 +182,7 @@ class TrainingPlan:
     def following_its_learner(self, given: Container[str] = ()) -> "TrainingPlan":
         """Take over the terms that the learner's options ask for; those that are given stay as they are."""
         try:
-            wanted: Mapping[str, Any] = LearnerCalls(self.family).terms()
+            wanted: Mapping[str, Any] = self.calls.terms()
         except (ValueError, TypeError, LearnerFailed):
             return self  # ``check`` says why
         differing = {name: wanted[name] for name in wanted if name not in given and getattr(self, name) != wanted[name]}
@@ -191,9 +194,15 @@ class TrainingPlan:
 
     def schedule(self, train_rows: IntArray) -> BatchSchedule:
         """Make the public batches of the training rows."""
-        return BatchSchedule(
-            train_rows, self.batch_size, self.seed, self.batches == RESHUFFLED, self.lasting(len(train_rows))
-        )
+        lasting = self.lasting(len(train_rows))
+        return BatchSchedule(train_rows, self.batch_size, self.seed, self.batches == RESHUFFLED, lasting)
+
+    def split(self, aligned_rows: int) -> RowSplit:
+        """Deal out rows of the common order, by the public seed: the same at every party; or as a roster does."""
+        if self.roster is not None and self.roster.total == aligned_rows:
+            return self.roster.rows
+        validation, test = self.validation_fraction, self.test_fraction
+        return split_rows(aligned_rows, validation_fraction=validation, test_fraction=test, seed=self.seed)
 
     @property
     def roster(self) -> Roster | None:
@@ -214,6 +223,15 @@ class TrainingPlan:
         """Count the batches of an epoch."""
         return len(merged_sizes(self.lasting(training_rows), self.batch_size)) or -(-training_rows // self.batch_size)
 
+    def check_steps(self, training_rows: int) -> None:
+        """Raise InvalidMessage for more steps than a party records."""
+        steps = self.epochs * self.steps_per_epoch(training_rows)
+        if steps > limits.STEPS:
+            raise InvalidMessage(
+                f"{self.epochs} epochs of {training_rows} training rows are {steps} steps, at most {limits.STEPS} can "
+                "be run: choose a larger batch_size or fewer epochs."
+            )
+
     def placed(self, roster: Roster | None) -> "TrainingPlan":
         """Take the same plan where records have the places of this roster."""
         placed = copy(self)
@@ -226,15 +244,10 @@ class TrainingPlan:
         vars(sized).update(epochs=epochs, batch_size=batch_size)
         return sized
 
-    @classmethod
-    def what_is_expected_of(cls, name: str, value: Any) -> str:
-        """Say which values of one field can work. Empty when this one can."""
-        return expected_of(cls.__dataclass_fields__[name], value)
-
     def check(self) -> None:
         """Raise InvalidMessage with a sentence about the first field that cannot work."""
         try:
-            _, training, needed = self.encryption, self.training, LearnerCalls(self.family).terms()
+            _, training, needed = self.encryption, self.training, self.calls.terms()
             json.dumps([self.cipher_options, self.protocol_options, self.learner_options])
         except (ValueError, TypeError) as error:
             raise InvalidMessage(one_line(str(error))) from error
@@ -247,7 +260,7 @@ class TrainingPlan:
                 )
         for term in fields(self):
             value = getattr(self, term.name)
-            if expected := self.what_is_expected_of(term.name, value):
+            if expected := expected_of(term, value):
                 raise InvalidMessage(f"Expected {term.name} to be {expected}, got {one_line(repr(value))}.")
         if self.validation_fraction + self.test_fraction >= 1:
             raise InvalidMessage("validation_fraction + test_fraction must leave rows to train on: make them smaller.")
@@ -446,12 +459,12 @@ class Agreement:
     @property
     def residual_columns(self) -> int:
         """Columns of what is sent in a step, as the learner says: shares of the residual, for most."""
-        return LearnerCalls(self.plan.family).columns(self.classes)
+        return self.plan.calls.columns(self.classes)
 
     @property
     def outputs(self) -> int:
         """Columns of a share of a record's outputs, as the learner says."""
-        return LearnerCalls(self.plan.family).outputs(self.classes)
+        return self.plan.calls.outputs(self.classes)
 
     @property
     def senders(self) -> frozenset[str]:
@@ -466,6 +479,11 @@ class Agreement:
         if plan.roster is not None:
             return plan.roster.counts
         return count_rows(rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
+
+    def planned_batches(self) -> Iterator[IntArray]:
+        """List the public batches of rows, step by step, of protocols whose steps are of single rows."""
+        schedule = self.plan.schedule(self.plan.split(self.active.aligned_rows).train)
+        return (batch for epoch in range(self.plan.epochs) for batch in schedule.epoch(epoch))
 
     @property
     def training_rows(self) -> int:
@@ -580,13 +598,3 @@ class ProposedTerms:
         )
         terms.check()
         return terms
-
-
-def check_steps(plan: TrainingPlan, training_rows: int) -> None:
-    """Raise InvalidMessage for a plan of more steps than a party records."""
-    steps = plan.epochs * plan.steps_per_epoch(training_rows)
-    if steps > limits.STEPS:
-        raise InvalidMessage(
-            f"{plan.epochs} epochs of {training_rows} training rows are {steps} steps, at most {limits.STEPS} can be "
-            "run: choose a larger batch_size or fewer epochs."
-        )

@@ -4,7 +4,9 @@
 """
 
 import logging
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 from services.common.words import escaped
@@ -79,6 +81,15 @@ class PeerRefused(FederationError):
         self.words = one_line(message)
         super().__init__(f"{party}: {self.words}")
         self.kind = kind
+
+
+@contextmanager
+def refusals_of(*kinds: type[Exception]) -> Iterator[None]:
+    """Tell what a library of ours refuses, errors of these kinds, in its own words: raises InvalidMessage."""
+    try:
+        yield
+    except kinds as error:
+        raise InvalidMessage(str(error)) from error
 
 
 def is_interruption(error: BaseException) -> bool:

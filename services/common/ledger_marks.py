@@ -58,13 +58,7 @@ class LedgerMark:
 
     def to_message(self, session_id: str) -> coordinator_pb2.LedgerMark:
         """Make the message that notes it in a session."""
-        return coordinator_pb2.LedgerMark(
-            session_id=session_id,
-            ledger=self.ledger,
-            generation=self.generation,
-            attempt=self.attempt,
-            step=self.step,
-        )
+        return coordinator_pb2.LedgerMark(session_id=session_id, **vars(self))
 
     def __str__(self) -> str:
         """Say how far it is, for a sentence."""

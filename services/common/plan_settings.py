@@ -13,7 +13,7 @@ from services.common.setting_texts import read_options
 from vfl.learning.linear.initialisation import Initialisation
 from vfl.learning.linear.regression import LinearRegression, Steps
 from vfl.learning.network.split_network import Backward, Network
-from vfl.plugin_options import PluginOption, options_of
+from vfl.plugin_options import PluginOption, expected_of, options_of
 
 # What the plan asks of settings by the same name; the learner's options have several.
 TERMS = tuple(name for name in TrainingPlan.__dataclass_fields__ if not name.startswith(("learner", "protocol_")))
@@ -93,7 +93,7 @@ class PlanSettings(PartySettings):
     @field_validator(*TERMS)
     @classmethod
     def _check_term(cls, value: Any, info: ValidationInfo) -> Any:
-        if expected := TrainingPlan.what_is_expected_of(str(info.field_name), value):
+        if expected := expected_of(TrainingPlan.__dataclass_fields__[str(info.field_name)], value):
             raise ValueError(f"expected {expected}, got {value!r}")
         return value
 

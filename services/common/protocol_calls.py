@@ -52,12 +52,6 @@ class ProtocolCalls:
             _log.exception("Protocol %s failed.", self.name)
             raise self.refused(f"failed with {type(error).__name__}") from error
 
-    def checked_kind(self, value: Any, kind: Any, what: str) -> Any:
-        """Give a value of this kind, a class or several; raises ProtocolFailed for another."""
-        if not isinstance(value, kind):
-            raise self.refused(f"gives a {type(value).__name__} as {what}")
-        return value
-
     def checked_numbers(self, values: Any, shape: tuple[int, int], what: str) -> Any:
         """Give an array of this shape; raises ProtocolFailed for anything else, or what isn't finite."""
         if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != shape:

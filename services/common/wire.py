@@ -6,8 +6,6 @@ from services.common.errors import InvalidMessage
 
 # Far under gRPC's 4 MiB, large enough that the overhead of a part doesn't matter.
 PART_BYTES = 1 << 20
-# Seconds to tell another party that a session has ended: best effort, it would notice by itself.
-END_SECONDS = 1.5
 
 
 def parts_of(data: bytes) -> Iterator[bytes]:

@@ -15,7 +15,6 @@ from services.common.agreement import (
     PartyDescription,
     ProposedTerms,
     TrainingPlan,
-    check_steps,
 )
 from services.common.errors import (
     FederationError,
@@ -147,7 +146,7 @@ class Sessions:
                     self._protection.announced,
                 )
             )
-            check_steps(agreement.plan, rows.train)
+            agreement.plan.check_steps(rows.train)
             with self._condition:
                 self._refuse_ended(session)
                 self._kept.keep(KeptSession(agreement, session.defences))
@@ -368,7 +367,7 @@ def _restored(kept: KeptSession, protection: Protection) -> SessionState:
         )
         _log.error("%s", session.changed)
     try:
-        session.columns = LearnerCalls(session.plan.family).outputs(session.classes)
+        session.columns = session.plan.calls.outputs(session.classes)
     except (ValueError, LearnerFailed) as error:
         _log.error("%s", error)
         session.changed = (

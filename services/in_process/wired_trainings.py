@@ -53,7 +53,7 @@ def wired_trainings(
 def train_together(trainings: Mapping[str, PartyTraining], epochs: int) -> None:
     """Show keys, and run so many epochs; raises what any party raises."""
     for training in trainings.values():
-        training.show_public_key()
+        training.side.show_public_key()
     with ThreadPoolExecutor(len(trainings)) as threads:
         for epoch in range(epochs):
             running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]

@@ -12,27 +12,38 @@ import grpc
 from services.watching.tally import CallMeter
 
 
-class CallMeterInterceptor(grpc.ServerInterceptor):
-    """Stands before the gate, so that what it refuses is counted as well."""
+class WrappingInterceptor(grpc.ServerInterceptor):
+    """Puts something before every handler of a server, once for each method."""
 
-    def __init__(self, meter: CallMeter) -> None:
-        self._meter = meter
-        self._metered: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+    def __init__(self) -> None:
+        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """Meter the method's handler; None for a method that this server doesn't have."""
+        """Wrap the method's handler; None for a method that this server doesn't have."""
         method = handler_call_details.method
-        metered = self._metered.get(method)
-        if metered is None and (handler := continuation(handler_call_details)) is not None:
-            metered = self._metered[method] = self._before(method, handler)
-        return metered
+        wrapped = self._wrapped.get(method)
+        if wrapped is None and (handler := continuation(handler_call_details)) is not None:
+            wrapped = self._wrapped[method] = self.before(method, handler)
+        return wrapped
 
-    def _before(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        """Put something before a handler. Behind the gate every request is a stream."""
+    def before(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        """Put something before a method's handler."""
+        raise NotImplementedError
+
+
+class CallMeterInterceptor(WrappingInterceptor):
+    """Stands before the gate, so that what it refuses is counted as well."""
+
+    def __init__(self, meter: CallMeter) -> None:
+        super().__init__()
+        self._meter = meter
+
+    def before(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        """Meter a handler. Behind the gate every request is a stream."""
         behaviour: Any = handler.stream_stream or handler.stream_unary
 
         def answer(request: Any, context: grpc.ServicerContext) -> Any:

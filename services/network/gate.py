@@ -24,7 +24,7 @@ from services.common.identity import Caller, Role
 from services.common.logs import log_context
 from services.network.admission import Admission, CallCut, HeldCall, call_regularly
 from services.network.call_limits import NEWCOMERS_AT_ONCE, POOL_THREADS, CallLimits, limits_of
-from services.network.call_meter import streaming
+from services.network.call_meter import WrappingInterceptor, streaming
 from services.network.callers import caller_of, check_release
 from services.network.deadlines import answering_within
 from services.network.log_quota import LogQuota
@@ -39,29 +39,8 @@ Permissions = Mapping[str, frozenset[Role]]
 _Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
-def gatekeeper(
-    permissions: Permissions,
-    open_methods: frozenset[str],
-    step_timeout: float,
-    occupancy: Occupancy,
-    revoked: Callable[[], Revoked],
-    tally: Tally,
-) -> grpc.ServerInterceptor:
-    """Guard every handler of one server.
-
-    Args:
-        permissions: the roles that may call, by method; a method that isn't there is nobody's.
-        open_methods: methods that anybody with a certificate of the authority may call, without an identity too.
-        step_timeout: seconds that this party waits for a message.
-        occupancy: which process of each party may act here.
-        revoked: the certificates that nobody may use now.
-        tally: counts what is refused.
-    """
-    return _GateInterceptor(permissions, open_methods, step_timeout, _House(occupancy, revoked, tally))
-
-
 @dataclass(frozen=True)
-class _House:
+class House:
     """What all gates of a server share.
 
     Attributes:
@@ -79,68 +58,56 @@ class _House:
     log_quota: LogQuota = field(default_factory=LogQuota)
 
 
-class _GateInterceptor(grpc.ServerInterceptor):
-    """Puts a gate before every method."""
+class Gatekeeper(WrappingInterceptor):
+    """Guards every handler of one server."""
 
     def __init__(
-        self,
-        permissions: Permissions,
-        open_methods: frozenset[str],
-        step_timeout: float,
-        house: _House,
+        self, permissions: Permissions, open_methods: frozenset[str], step_timeout: float, house: House
     ) -> None:
-        self._permissions = permissions
-        self._open_methods = open_methods
-        self._step_timeout = step_timeout
+        """Put a gate before every method.
+
+        Args:
+            permissions: the roles that may call, by method; a method that isn't there is nobody's.
+            open_methods: methods that anybody with a certificate of the authority may call, without an identity too.
+            step_timeout: seconds that this party waits for a message.
+            house: what the gates share.
+        """
+        super().__init__()
+        self._permissions, self._open_methods, self._step_timeout = permissions, open_methods, step_timeout
         self._house = house
         self._pools = {
             pool: ThreadPoolExecutor(threads, thread_name_prefix=f"rpc-{pool.name.lower()}")
             for pool, threads in POOL_THREADS.items()
         }
-        self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         call_regularly(self._look_around)
-
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        method = handler_call_details.method
-        guarded = self._guarded.get(method)
-        if guarded is None and (handler := continuation(handler_call_details)) is not None:
-            guarded = self._guarded[method] = self._guard(method, handler)
-        return guarded
 
     def _look_around(self) -> None:
         self._house.admission.cut_the_slow()
         self._house.log_quota.tell_the_rest()
         self._house.occupancy.tell_the_rest()
 
-    def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def before(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        """Put its gate before a method's handler."""
         limits = limits_of(method, self._step_timeout)
         allowed = None if method in self._open_methods else self._permissions.get(method, frozenset())
-        gate = _MethodGate(method, allowed, limits, self._house)
-        return gate.before(handler, self._pools[limits.pool])
+        return _MethodGate(method, allowed, limits, self._house).before(handler, self._pools[limits.pool])
 
 
+@dataclass(frozen=True)
 class _MethodGate:
-    """The gate before one method."""
+    """The gate before one method.
 
-    def __init__(
-        self,
-        method: str,
-        allowed: frozenset[Role] | None,
-        limits: CallLimits,
-        house: _House,
-    ) -> None:
-        self._method = method
-        self._allowed = allowed
-        self._limits = limits
-        self._admission = house.admission
-        self._log_quota = house.log_quota
-        self._occupancy = house.occupancy
-        self._revoked = house.revoked
-        self._tally = house.tally
+    Attributes:
+        method: its full name.
+        allowed: the roles that may call; None for anybody with a certificate of the authority.
+        limits: how much of it a caller may hold.
+        house: what all gates share.
+    """
+
+    method: str
+    allowed: frozenset[Role] | None
+    limits: CallLimits
+    house: House
 
     def before(
         self, handler: grpc.RpcMethodHandler[Any, Any], pool: ThreadPoolExecutor
@@ -151,10 +118,10 @@ class _MethodGate:
             for one in (handler.unary_unary, handler.unary_stream, handler.stream_unary, handler.stream_stream)
             if one is not None
         )
-        messages_of = _all_messages if handler.request_streaming else _only_message
 
         def request(parts: Iterator[bytes], call: HeldCall) -> Any:
-            return messages_of(_Messages(parts, handler.request_deserializer, call))
+            messages = _Messages(parts, handler.request_deserializer, call)
+            return messages if handler.request_streaming else _only_message(messages)
 
         def answer(parts: Iterator[bytes], context: grpc.ServicerContext) -> Any:
             with self._passing(context) as call, answering_within(context.time_remaining()):
@@ -175,20 +142,20 @@ class _MethodGate:
         """Let a call through while this context lasts, and end it with a status where it is refused or fails."""
         caller = caller_of(context)
         try:
-            check_caller(context, self._revoked())
+            check_caller(context, self.house.revoked())
             self._check(caller)
-            if self._allowed is not None and caller is not None:
+            if self.allowed is not None and caller is not None:
                 check_release(context, caller)
             with log_context(caller=_name_of(caller)), self._counted(context, caller) as call:
                 yield call
         except CallCut as cut:
             # Said and logged when it was done.
-            self._tally.refused(caller, HoldsTooMuch())
+            self.house.tally.refused(caller, HoldsTooMuch())
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(cut))
         except (Exception, SystemExit) as error:  # another package's code may ask to exit
             is_logged = self._admits_line(caller, type(error).__name__)
             if context.is_active():
-                self._tally.refused(caller, error)
+                self.house.tally.refused(caller, error)
             abort_with(context, error, self._described(caller), is_logged=is_logged)
 
     @contextmanager
@@ -199,21 +166,21 @@ class _MethodGate:
             self._cut(context, caller, why)
 
         places: Hashable = caller
-        limits = self._limits
+        limits = self.limits
         few = replace(limits, at_once=min(limits.at_once, NEWCOMERS_AT_ONCE))
-        if caller is not None and self._allowed is not None:
+        if caller is not None and self.allowed is not None:
             # The wait of all newcomers is one method: whatever they call, so few wait.
-            waiting = self._admission.held(_OtherProcess(caller), "wait", few, end)
-            self._occupancy.admit(caller, context.peer(), waiting)
-        elif caller is not None and not self._occupancy.is_let_in(caller):
+            waiting = self.house.admission.held(_OtherProcess(caller), "wait", few, end)
+            self.house.occupancy.admit(caller, context.peer(), waiting)
+        elif caller is not None and not self.house.occupancy.is_let_in(caller):
             places, limits = _OtherProcess(caller), few
         try:
-            with self._admission.held(places, self._method, limits, end) as call:
+            with self.house.admission.held(places, self.method, limits, end) as call:
                 yield call
         except HoldsTooMuch:
             if caller is not None:
                 # Who asks too often lives, and must not lose its place as one that is silent.
-                self._occupancy.heard(caller)
+                self.house.occupancy.heard(caller)
             raise
 
     def _cut(self, context: grpc.ServicerContext, caller: Caller | None, why: str) -> None:
@@ -222,19 +189,19 @@ class _MethodGate:
         _end(context, why)
 
     def _described(self, caller: Caller | None) -> str:
-        return f"{self._method.rpartition('/')[2]} of {_name_of(caller)}"
+        return f"{self.method.rpartition('/')[2]} of {_name_of(caller)}"
 
     def _admits_line(self, caller: Caller | None, kind: str) -> bool:
-        return self._log_quota.admits(self._described(caller), kind)
+        return self.house.log_quota.admits(self._described(caller), kind)
 
     def _check(self, caller: Caller | None) -> None:
-        if self._allowed is None:
+        if self.allowed is None:
             return
         if caller is None:
             raise NotIdentified("No identity of this federation. Call with a certificate made by `plumbline certs`.")
-        if caller.role not in self._allowed:
-            roles = ", ".join(sorted(self._allowed)) or "none"
-            raise NotAllowed(f"{self._method} is not for role {caller.role}; allowed: {roles}.")
+        if caller.role not in self.allowed:
+            roles = ", ".join(sorted(self.allowed)) or "none"
+            raise NotAllowed(f"{self.method} is not for role {caller.role}; allowed: {roles}.")
 
 
 def _name_of(caller: Caller | None) -> str:
@@ -265,10 +232,6 @@ class _Messages(Iterator[Any]):
             raise InvalidMessage(
                 f"The message can't be read as {kind}: its bytes are damaged, or of another release."
             ) from error
-
-
-def _all_messages(messages: _Messages) -> _Messages:
-    return messages
 
 
 def _only_message(messages: _Messages) -> Any:

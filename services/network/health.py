@@ -18,8 +18,6 @@ SERVICE_NAME = _SERVICE.full_name
 CHECK = f"/{SERVICE_NAME}/Check"
 _SESSION, _MODEL = "session/", "model/"
 PREDICTIONS = "predictions"
-# Who asks whether a prediction would be answered wants to know it soon.
-ASK_SECONDS = 2.0
 
 
 def _none(_: str) -> bool:
@@ -44,6 +42,11 @@ class Held:
 def session_service(session_id: str) -> str:
     """Name a session as health tells of it."""
     return _SESSION + session_id
+
+
+def model_service(session_id: str) -> str:
+    """Name a session's model as health tells of it."""
+    return _MODEL + session_id
 
 
 class HealthServicer:
@@ -91,18 +94,6 @@ class HealthServicer:
         if service not in self._known:
             raise UnknownService(f"There is no service {one_line(service)!r} here.")
         return status(status=status.SERVING)
-
-
-def holds_model(channel: grpc.Channel, session_id: str, timeout: float = ASK_SECONDS) -> bool:
-    """Ask the process at the other end whether it would answer for a model; raises RpcError without an answer."""
-    stub = health_pb2_grpc.HealthStub(channel)
-    request = health_pb2.HealthCheckRequest(service=_MODEL + session_id)
-    try:
-        reply = stub.Check(request, timeout=timeout, wait_for_ready=True)  # type: ignore[attr-defined]
-    except grpc.RpcError:
-        # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
-        reply = stub.Check(request, timeout=1.0)  # type: ignore[attr-defined]
-    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def is_serving(channel: grpc.Channel, service: str = "", timeout: float = 5.0) -> bool:

@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.common.heartbeat import READY_SECONDS, RESTART_SECONDS, Answer
-from services.network.health import session_service
+from services.network.health import model_service, session_service
 from services.network.statuses import naming
 from services.network.unanswered import is_cut
 from services.network.versions import WIRE_KEY, check_wire_version, said_by
@@ -17,7 +17,8 @@ from services.network.versions import WIRE_KEY, check_wire_version, said_by
 T = TypeVar("T")
 
 _STATUS = health_pb2.HealthCheckResponse
-_LAST_ATTEMPT_SECONDS = 1.0
+# Who asks whether a prediction would be answered wants to know it soon.
+_ASK_SECONDS, _LAST_ATTEMPT_SECONDS = 2.0, 1.0
 _SILENT = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 
 
@@ -41,14 +42,25 @@ class HealthLink:
             PeerVanished: when it doesn't in time.
             OutOfOrder: when it speaks another version of the wire.
         """
-        request = health_pb2.HealthCheckRequest()
         with naming(self.name):
-            try:
-                _, call = self._stub.Check.with_call(request, timeout=seconds, wait_for_ready=True)
-            except grpc.RpcError:
-                # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
-                _, call = self._stub.Check.with_call(request, timeout=_LAST_ATTEMPT_SECONDS)
+            _, call = self._check("", seconds)
         check_wire_version(self.name, said_by(call.trailing_metadata()).get(WIRE_KEY))
+
+    def holds_model(self, session_id: str) -> bool:
+        """Ask whether it would answer for a session's model; raises PeerVanished when it says nothing soon."""
+        with naming(self.name):
+            reply, _ = self._check(model_service(session_id), _ASK_SECONDS)
+        return bool(reply.status == _STATUS.SERVING)
+
+    def _check(self, service: str, seconds: float) -> tuple[Any, Any]:
+        """Ask once there is a connection: the answer and its call."""
+        request = health_pb2.HealthCheckRequest(service=service)
+        try:
+            reply, call = self._stub.Check.with_call(request, timeout=seconds, wait_for_ready=True)
+        except grpc.RpcError:
+            # Says only that the time is up. An attempt that doesn't wait tells why there was no connection.
+            reply, call = self._stub.Check.with_call(request, timeout=_LAST_ATTEMPT_SECONDS)
+        return reply, call
 
     def insisting(self, call: Callable[[], T]) -> T:
         """Make an idempotent call. Where the connection is refused or cut, wait until the party is back and ask again.

@@ -22,7 +22,7 @@ from services.network.call_meter import CallMeterInterceptor
 from services.network.callers import INSECURE_IDENTITY_KEY, INSTANCE_KEY, require_caller
 from services.network.credentials import Credentials, RenewedCredentials
 from services.network.dialing import KEEPALIVE, RenewingChannel, channel_options, dial, intercepted
-from services.network.gate import Permissions, gatekeeper
+from services.network.gate import Gatekeeper, House, Permissions
 from services.network.health import CHECK, HealthServicer, Held, is_serving
 from services.network.health import SERVICE_NAME as HEALTH
 from services.network.occupancy import Occupancy
@@ -57,7 +57,7 @@ def make_server(
 ) -> grpc.Server:
     """Make a server, not started, every handler of which stands behind the gate."""
     meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
-    gate = gatekeeper(permissions, frozenset({CHECK}), step_timeout, occupancy, revoked, tally)
+    gate = Gatekeeper(permissions, frozenset({CHECK}), step_timeout, House(occupancy, revoked, tally))
     return grpc.server(
         # The gate's pools have the threads.
         ThreadPoolExecutor(1, thread_name_prefix="rpc"),

@@ -3,7 +3,6 @@
 import math
 
 from services.common.agreement import Agreement
-from services.common.learner_calls import LearnerCalls
 from services.common.run_records import CalibrationRecord
 from services.exchange.opening_ledger import OpeningLedger
 from vfl.learning.calibration import LEAST_RECORDS, SLOPE_BITS, Calibration
@@ -11,7 +10,7 @@ from vfl.learning.calibration import LEAST_RECORDS, SLOPE_BITS, Calibration
 
 def calibrates(agreement: Agreement) -> bool:
     """Tell whether the label party may fit a slope in this session, and tell it to the others."""
-    return LearnerCalls(agreement.plan.family).calibrates() and not obstacle(agreement)
+    return agreement.plan.calls.calibrates() and not obstacle(agreement)
 
 
 def obstacle(agreement: Agreement) -> str:
@@ -31,7 +30,7 @@ def calibration_record(agreement: Agreement, calibration: Calibration | None) ->
         agreement: the session's public terms.
         calibration: what this party has scaled its weights by; None where the label party's fit gave none.
     """
-    if not LearnerCalls(agreement.plan.family).calibrates():
+    if not agreement.plan.calls.calibrates():
         return None
     if in_the_way := obstacle(agreement):
         return CalibrationRecord(reason=in_the_way)

@@ -12,9 +12,7 @@ from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.identity import Role
 from services.common.ledger_marks import LedgerMark
 from services.common.scores import PartialScores, Products, matrix_of
-from services.common.wire import END_SECONDS
-from services.network.health import holds_model
-from services.network.health_link import HealthLink
+from services.network.serving_link import ServingLink
 from services.network.statuses import naming_the_party
 from vfl.arrays import FloatArray
 
@@ -23,18 +21,13 @@ _JOIN_MARGIN = 5.0
 
 
 @naming_the_party
-class CoordinatorLink:
-    """The coordinator over a channel, ``timeout`` seconds for each answer.
+class CoordinatorLink(ServingLink):
+    """The coordinator over a channel."""
 
-    Every method raises PeerVanished when no answer comes, and PeerRefused with the other's words when it refuses.
-    """
+    _stub: coordinator_pb2_grpc.CoordinatorStub
 
     def __init__(self, channel: grpc.Channel, timeout: float) -> None:
-        self.name = str(Role.COORDINATOR)
-        self._channel = channel
-        self._stub = coordinator_pb2_grpc.CoordinatorStub(channel)
-        self._health = HealthLink(self.name, channel)
-        self._timeout = timeout
+        super().__init__(str(Role.COORDINATOR), channel, coordinator_pb2_grpc.CoordinatorStub(channel), timeout)
 
     def open_session(self, plan: TrainingPlan, classes: int, passive_parties: tuple[str, ...]) -> str:
         """Open a session, and return its id. The first call of a job: it waits for a coordinator that is starting."""
@@ -88,19 +81,6 @@ class CoordinatorLink:
         reply = self._health.insisting(lambda: self._stub.Score(message, timeout=self._timeout))
         limits.check_count(reply.columns, limits.SHARE_VALUES, "columns of confidence scores")
         return matrix_of(reply.rows, reply.columns, reply.values)
-
-    def end_session(self, session_id: str, reason: str) -> None:
-        """End a session. Who waits for it is told why."""
-        request = common_pb2.EndSessionRequest(session_id=session_id, reason=reason)
-        self._stub.EndSession(request, timeout=min(self._timeout, END_SECONDS))
-
-    def serve_model(self, session_id: str) -> None:
-        """Have a session's model served from now on, in place of the one before."""
-        self._stub.ServeModel(common_pb2.SessionRequest(session_id=session_id), timeout=self._timeout)
-
-    def holds_model(self, session_id: str) -> bool:
-        """Tell whether the coordinator would answer for a model; raises PeerVanished when it doesn't say so soon."""
-        return holds_model(self._channel, session_id)
 
 
 @contextmanager

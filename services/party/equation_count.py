@@ -31,7 +31,7 @@ from services.common.ledger_marks import LedgerMark
 from services.common.state_folder import State, StateError, StateInMemory, secret_of
 from services.party.features import AlignedFeatures, PartyData
 from services.party.label_sums import WHOLE, remedy_of, sums_of_session
-from services.party.party_model import PartyModel, rows_of_plan
+from services.party.party_model import PartyModel
 from services.party.share_count import ToldShares
 from services.party.share_guard import SingleShares
 from services.party.table_hash import hash_of_features, keys_of_records
@@ -203,7 +203,7 @@ class EquationCount:
         of them may have chosen another one.
         """
         plan = agreement.plan
-        equations, rows = plan.training.told_equations(plan, agreement.classes), rows_of_plan(plan, len(aligned.rows))
+        equations, rows = plan.training.told_equations(plan, agreement.classes), plan.split(len(aligned.rows))
         forwarded_rows = aligned.rows[plan.training.told_rows(agreement, rows)]
         if not len(forwarded_rows):
             return

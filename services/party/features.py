@@ -17,7 +17,6 @@ from services.common.agreement import PartyDescription, TrainingPlan
 from services.common.errors import InvalidMessage
 from services.common.settings import Settings, SettingsError
 from services.party.party_defences import PartyDefences
-from services.party.party_model import rows_of_plan
 from services.party.table_hash import hash_of_table
 from vfl.arrays import FloatArray, IntArray
 from vfl.data import (
@@ -180,7 +179,7 @@ class PartyData:
         if len(np.unique(rows)) != len(rows):
             # The guard counts rows, and a record that stands in many has one residual.
             raise InvalidMessage("The order of records names a record twice: each may stand in it once.")
-        training = rows[rows_of_plan(plan, len(rows)).train]
+        training = rows[plan.split(len(rows)).train]
         if not len(training):
             raise InvalidMessage(f"None of {len(rows)} aligned records is left to train on: align more of them.")
         try:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from services.common.agreement import RESHUFFLED, Agreement
-from services.party.party_model import rows_of_plan
 from services.party.share_guard import SingleShares
 from vfl.arrays import IntArray
 
@@ -42,7 +41,7 @@ def sums_of_plan(agreement: Agreement) -> Iterator[BatchSums]:
     plan = agreement.plan
     if not plan.training.sends_sums or not plan.family.spec.trains:
         return
-    rows = rows_of_plan(plan, agreement.active.aligned_rows).train
+    rows = plan.split(agreement.active.aligned_rows).train
     schedule = plan.schedule(rows)
     columns = {peer.name: peer.feature_count for peer in agreement.peers_of(agreement.active.name)}
     steps = schedule.steps_per_epoch

@@ -16,7 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
-from services.common.learner_calls import LearnerCalls
 from services.common.run_records import content_of
 from services.common.state_folder import broken
 from services.party.features import PartyData
@@ -149,7 +148,7 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
             _part_if_any("trained", arrays, agreement),
         )
         shown = _kept_of("disclosed", arrays)
-        disclosed = LearnerCalls(agreement.plan.family).read_part(shown) if shown else None
+        disclosed = agreement.plan.calls.read_part(shown) if shown else None
         # Absent from models of before.
         test = header.get("test")
         quality = ScoreQuality(**{**test, "by_class": tuple(test.get("by_class", ()))}) if test else None
@@ -226,7 +225,7 @@ def _part_if_any(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agree
 
 
 def _part_of(name: str, arrays: Mapping[str, NDArray[Any]], agreement: Agreement) -> Part:
-    read_part = LearnerCalls(agreement.plan.family).read_part
+    read_part = agreement.plan.calls.read_part
     return agreement.serving.read_part(_kept_of(name, arrays), read_part)
 
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from defences import DefenceError
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.errors import InvalidMessage
-from services.common.learner_calls import LearnerCalls
+from services.common.errors import InvalidMessage, refusals_of
 from services.common.scores import PartialScores, Products
 from services.party.party_defences import PartyDefences
 from vfl.arrays import FloatArray, IntArray
 from vfl.data.labels import NO_LABEL
-from vfl.learning import Part, RowSplit, split_rows
+from vfl.learning import Part, RowSplit
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +70,7 @@ class PartyModel:
     @cached_property
     def rows(self) -> RowSplit:
         """Training, validation and test rows of the common order."""
-        return rows_of_plan(self.agreement.plan, len(self.features))
+        return self.agreement.plan.split(len(self.features))
 
     @property
     def judged_rows(self) -> IntArray:
@@ -89,7 +88,7 @@ class PartyModel:
             LearnerFailed: where another package's part can't answer.
         """
         records = self.features[checked_rows(rows, len(self.features))]
-        calls = LearnerCalls(self.agreement.plan.family)
+        calls = self.agreement.plan.calls
         outputs = calls.outputs(self.agreement.classes)
         return calls.checked(calls(lambda: self.part.shares(records)), (len(records), outputs), "shares")
 
@@ -105,7 +104,7 @@ class PartyModel:
         answers, classes = self.agreement.answers, self.agreement.classes
         if answers == "scores":
             return answer
-        calls = LearnerCalls(self.agreement.plan.family)
+        calls = self.agreement.plan.calls
         if answer.shape != (shape := (rows, calls.told(classes))):
             raise InvalidMessage(f"The coordinator answers with {answers} of shape {answer.shape}, expected {shape}.")
         return calls.scores(self.part, answer, classes)
@@ -154,19 +153,8 @@ class PartyModel:
         """
         if not defences.distorts_parameters:
             return self.known_part or self.part
-        try:
+        with refusals_of(DefenceError):
             return self.part.with_class_rows(defences.disclose(check_linear(self.part, defences), self.features))
-        except DefenceError as error:
-            raise InvalidMessage(str(error)) from error
-
-
-def rows_of_plan(plan: TrainingPlan, count: int) -> RowSplit:
-    """Tell which of ``count`` aligned rows a session trains on, validates with and tests with."""
-    if plan.roster is not None and plan.roster.total == count:
-        return plan.roster.rows
-    return split_rows(
-        count, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction, seed=plan.seed
-    )
 
 
 def with_unlabelled_tested(rows: IntArray, labels: IntArray, plan: TrainingPlan) -> IntArray:
@@ -183,7 +171,7 @@ def with_unlabelled_tested(rows: IntArray, labels: IntArray, plan: TrainingPlan)
     lacks = labels == NO_LABEL
     if not (count := int(lacks.sum())):
         return rows
-    test = rows_of_plan(plan, len(rows)).test
+    test = plan.split(len(rows)).test
     if count > len(test):
         least = math.ceil(100 * count / len(rows)) / 100
         raise InvalidMessage(

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from defences import DefenceError
-from services.common.agreement import Agreement, check_steps
+from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder, is_interruption, told
 from services.common.learner_calls import LearnerCalls
 from services.common.logs import log_context
 from services.common.meters import StageTimer
 from services.common.run_records import DefencePrediction
 from services.party.going_back import GoingBack
-from services.party.party_model import PartyModel, check_linear, checked_rows, rows_of_plan
+from services.party.party_model import PartyModel, check_linear, checked_rows
 from services.party.resumption import Place, Resumption
-from services.party.seating import Seating
-from services.party.side import SideSetting, run_step
+from services.party.side import Side, SideSetting, run_step
 from services.party.trained_models import TrainedModels
 from services.party.training_means import TrainingMeans, check_kept_weights
 from services.party.training_terms import training_terms
+from services.party.watched_side import watched
 from vfl.arrays import IntArray
 from vfl.data import GriddedFeatures
 from vfl.learning import BatchSchedule, BlockSchedule, Half, OwnData, Part, TrainingColumns
@@ -75,8 +75,8 @@ class PartyTraining:
         self.agreement, self.name, self.gridded = agreement, name, gridded
         features = gridded.values
         self._calls = calls = LearnerCalls(plan.family, means.timeout)
-        self.rows = rows_of_plan(plan, len(features))
-        check_steps(plan, len(self.rows.train))
+        self.rows = plan.split(len(features))
+        plan.check_steps(len(self.rows.train))
         check_kept_weights(agreement, features.shape[1])
         own_data = OwnData(
             features.shape[1],
@@ -100,8 +100,7 @@ class PartyTraining:
         self.setting = SideSetting(
             agreement, name, gridded, self.rows.train, own_data, means, terms, calls, self.back.anchor
         )
-        self._seating = Seating(self.setting)
-        self.side = self._seating.first()
+        self.side = self._seated(plan.training.side)
         try:
             _rehearse(self, self.setting)
         except BaseException as error:
@@ -111,6 +110,17 @@ class PartyTraining:
             self._take_up()
         elif plan.family.spec.trains:
             self._log.start(self.side.weights, self._carried)
+
+    def _seated(self, make: Callable[[SideSetting], Side]) -> Side:
+        """Take a side as the protocol makes it; whoever deviates or listens takes its seat here."""
+
+        def made(setting: SideSetting) -> Side:
+            # What the side after an interruption goes on from.
+            self._bare = make(setting)
+            return watched(setting, self._bare)
+
+        seated: Side = self.setting.means.seat(self.setting, made)
+        return seated
 
     @property
     def half(self) -> Half:
@@ -126,10 +136,6 @@ class PartyTraining:
     def schedule(self) -> BatchSchedule | BlockSchedule:
         """The public order of batches."""
         return self.side.schedule
-
-    def show_public_key(self) -> None:
-        """Send this party's public key to those who need it."""
-        self.side.show_public_key()
 
     def run_epoch(self, epoch: int, on_step: Callable[[int, StageTimer], None], attempt: int | None = None) -> None:
         """Train epoch ``epoch`` (from 0, in order), calling ``on_step(step, seconds by stage)`` after each step.
@@ -222,7 +228,8 @@ class PartyTraining:
                 return
             self.back.check_often(by)
             self.back.anchor()
-            side = self._seating.resumed(resumption)
+            before, protocol = self._bare, self.agreement.plan.training
+            side = self._seated(lambda setting: protocol.resumed(setting, before, resumption))
             if side.counts_redone:
                 count_again(self._log.redone_from(resumption.step))
             self.setting.means.tally.interrupted(by, self.agreement.session_id)

@@ -3,11 +3,10 @@
 import gc
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -34,8 +33,6 @@ from vfl.data.id_array import IdArray
 from vfl.learning.networks import load_network
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 def _nothing() -> None:
@@ -292,10 +289,6 @@ def _training_of(
     return PartyTraining(
         agreement, context.name, joined_session.aligned.gridded, labels, means, installed, trained_labels
     )
-
-
-def _of(peers: Iterable[PartyDescription], ways: Mapping[str, T]) -> dict[str, T]:
-    return {peer.name: ways[peer.name] for peer in peers if peer.name in ways}
 
 
 def _kept_seed(context: PartyContext, joined_session: Joined) -> int:

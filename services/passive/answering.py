@@ -14,7 +14,7 @@ from services.party.context import PartyContext
 from services.party.equation_count import EquationCount
 from services.party.features import AlignedFeatures
 from services.party.model_file import KeptModel
-from services.party.party_model import PartyModel, rows_of_plan
+from services.party.party_model import PartyModel
 from services.party.served_models import ServedModels
 from services.party.session import PartySession
 from services.passive.submissions import SeenSubmissions
@@ -42,7 +42,7 @@ class Answering:
     def begin(self, opened: PartySession, rows: IntArray) -> None:
         """Count what a session that begins will tell of its records, this party's ``rows``, and forget others."""
         agreement = opened.agreement
-        session_id, training_rows = agreement.session_id, rows[rows_of_plan(agreement.plan, len(rows)).train]
+        session_id, training_rows = agreement.session_id, rows[agreement.plan.split(len(rows)).train]
         self._equations.count_forwarded(agreement, opened.aligned)
         self._equations.count_shares(session_id, training_rows, opened.shares)
         self._counted = {at for at in self._counted if at[0] in self._models.sessions}

@@ -65,12 +65,9 @@ class CommonOrder:
             self._reading.release()
 
     def _attempt(self, parts: Iterable[Sequence[str]]) -> None:
-        index, row_parts, digest = IdIndex(IdArray.of(self._table_ids)), [_NO_ROWS], _Digest()
-        for part in self._bounded(parts):
-            digest.add(part)
-            row_parts.append(index.rows(part))
-        rows = np.concatenate(row_parts)
-        self._digest = digest.value
+        index, digest = IdIndex(IdArray.of(self._table_ids)), hashlib.blake2b()
+        rows = np.concatenate([_NO_ROWS, *map(index.rows, self._bounded(parts, digest))])
+        self._digest = digest.digest()
         lacking = int((rows < 0).sum())
         repeated = len(rows) - len(np.unique(rows)) - max(lacking - 1, 0)
         if lacking or repeated or not len(rows):
@@ -79,38 +76,29 @@ class CommonOrder:
         self.rows = rows
 
     def _repeat(self, parts: Iterable[Sequence[str]]) -> None:
-        digest = _Digest()
-        for part in self._bounded(parts):
-            digest.add(part)
-        if digest.value != self._digest:
+        digest = hashlib.blake2b()
+        for _ in self._bounded(parts, digest):
+            continue
+        if digest.digest() != self._digest:
             raise OutOfOrder("The order of this session was sent already: open another session for another one.")
         if self.rows is None:
             raise InvalidMessage(REFUSED)
 
-    def _bounded(self, parts: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-        """Pass parts on; raises InvalidMessage before the first one with an id that is too many or too long."""
+    def _bounded(self, parts: Iterable[Sequence[str]], digest: "hashlib.blake2b") -> Iterator[Sequence[str]]:
+        """Pass parts on, digested: what stands for ids in their order, without holding them.
+
+        Raises:
+            InvalidMessage: before the first one with an id that is too many or too long.
+        """
         ids_left = self._most
         for part in parts:
             ids_left -= len(part)
             # A stream of empty parts would never end.
             if ids_left < 0 or not part:
                 raise InvalidMessage(REFUSED)
-            if any(len(value.encode()) > ID_BYTES for value in part):
+            encoded_ids = [value.encode() for value in part]
+            if max(map(len, encoded_ids)) > ID_BYTES:
                 raise InvalidMessage(REFUSED)
+            for encoded in encoded_ids:
+                digest.update(len(encoded).to_bytes(4, "big") + encoded)
             yield part
-
-
-class _Digest:
-    """Stands for ids in their order, without holding them."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.blake2b()
-
-    def add(self, part: Sequence[str]) -> None:
-        for value in part:
-            encoded = value.encode()
-            self._hash.update(len(encoded).to_bytes(4, "big") + encoded)
-
-    @property
-    def value(self) -> bytes:
-        return self._hash.digest()

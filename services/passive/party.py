@@ -9,7 +9,7 @@ from typing import cast
 from services.common import limits
 from services.common.agreement import Agreement
 from services.common.alignment import LoggedProgress, alignment_refusals
-from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, one_line
+from services.common.errors import FederationError, NotAllowed, OutOfOrder, one_line, refusals_of
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.common.roster import Roster
@@ -202,7 +202,7 @@ class PassiveParty:
         """Remember the session's batches, and show its public key to every peer. All of them have joined by now."""
         party_session = self._session_of(caller, session_id).agreed()
         party_session.remember()
-        party_session.training.show_public_key()
+        party_session.training.side.show_public_key()
 
     def run_epoch(
         self,
@@ -254,10 +254,8 @@ class PassiveParty:
         """
         session = self._session_of(caller, session_id)
         training = session.agreed().training
-        try:
+        with refusals_of(ValueError):
             calibration = Calibration(slope_step)
-        except ValueError as error:
-            raise InvalidMessage(str(error)) from error
         training.keep_epoch(kept_epoch, calibration)
         if self._models.knows(session_id):
             return training.models.constants

@@ -2,14 +2,13 @@
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.exposure import Exposure, ToldEquations
-from services.common.learner_calls import LearnerCalls
 from services.protocols.forwarding_guard import forwarded_ratio
 from services.watching.tally import Told
 
 
 def forwarded_equations(plan: TrainingPlan, classes: int) -> ToldEquations:
     """Count the sums of a record that the label party is told: one for each unit, by a model and by each epoch."""
-    units = LearnerCalls(plan.family).outputs(classes)
+    units = plan.calls.outputs(classes)
     return ToldEquations(units, units)
 
 

@@ -14,7 +14,7 @@ from plumbline.audit.forecast import Calibration, CipherSeconds
 from services.ciphers.arithmetic import Arithmetic
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
-from services.protocols.hu.costs_of_sums import products_of
+from services.protocols.hu.decrypted_sums import products_of
 from vfl.arrays import FloatArray
 from vfl.cores import available_cores
 from vfl.crypto import CipherVector, PackingLayout, ciphertext_count, decrypt_integers

@@ -25,7 +25,6 @@ from services.common.meters import StageTimer
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.vectors import DecryptedVector, PublicKeyShown, WireVector
 from services.party.equation_count import EQUATIONS, spent_in
-from services.party.party_model import rows_of_plan
 from services.party.resumption import Place, Resumption
 from services.party.session import join
 from services.passive.party import PassiveParty
@@ -180,7 +179,7 @@ class Peer:
     def batches(self) -> list[IntArray]:
         """Rows of the common order that each step is about."""
         plan, aligned = self.agreement.plan, self.agreement.parties[0].aligned_rows
-        schedule = plan.schedule(rows_of_plan(plan, aligned).train)
+        schedule = plan.schedule(plan.split(aligned).train)
         return [batch for epoch in range(plan.epochs) for batch in schedule.epoch(epoch)]
 
     def rows_of(self, step: int) -> int:
@@ -493,7 +492,7 @@ class ActivePeer(Peer):
         """Have the victim score the validation records between two epochs, as it stands; whether it does."""
         if self.running is not None:
             return False  # it would answer when the epoch is over
-        rows = rows_of_plan(self.agreement.plan, self.agreement.parties[0].aligned_rows).validation
+        rows = self.agreement.plan.split(self.agreement.parties[0].aligned_rows).validation
         self._requests += 1
         try:
             self.party.contribute_scores(ACTIVE, self.session_id, self._requests, rows.tolist())

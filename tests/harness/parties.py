@@ -25,13 +25,13 @@ from services.common.run_records import DeliveredScores
 from services.common.scores import PartialScores
 from services.common.settings import Settings, load_settings
 from services.coordinator.sessions import Sessions
-from services.in_process.direct_parties import DirectPassive, ways_of
 from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.party_training import PartyTraining
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
+from tests.harness.direct_parties import DirectPassive, ways_of
 from tests.harness.exchanges import names_of
 from vfl.arrays import FloatArray
 from vfl.data import Table, typed_table_of

@@ -23,12 +23,12 @@ from services.common.meters import TrafficMeter
 from services.common.settings import Settings
 from services.common.state_folder import StateFolder, secret_of
 from services.coordinator.sessions import Sessions
-from services.in_process.direct_parties import DirectPassive, ways_of
 from services.party.context import PartyContext
 from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.passive.party import PassiveParty
+from tests.harness.direct_parties import DirectPassive, ways_of
 from tests.harness.exchanges import names_of
 from tests.harness.parties import Watcher, active_data, party_data, small_settings
 from vfl.arrays import FloatArray

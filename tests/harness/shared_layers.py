@@ -11,12 +11,11 @@ import numpy as np
 
 from services.common.agreement import TrainingPlan
 from services.in_process.direct_peers import DirectPeer
-from services.party.training_means import AddedShares
+from services.party.training_means import AddedShares, TrainingMeans
 from services.protocols.first_layer.layer_exchange import LayerExchange
 from services.protocols.first_layer.layer_steps import LayerSteps
 from services.protocols.first_layer.layer_terms import LayerTerms
 from services.protocols.shared.opening import validates_on_shares
-from services.protocols.shared.shared_steps import SharedMeans
 from tests.harness.shared_sessions import SharedProblem, WatchedEngine
 from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
@@ -68,8 +67,10 @@ def wired_layers(
             peers = {other: peer(name, other, exchanges) for other in problem.blocks if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
             added = chosen if name == "active" else None
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor, chosen=added, tape=tapes.get(name))
-            parties[name] = LayerSteps.begin(agreement, name, block, own, means)
+            means = TrainingMeans(
+                peers, generator, timeout, executor, engine=WatchedEngine(), chosen=added, tape=tapes.get(name)
+            )
+            parties[name] = LayerSteps(agreement, name, block, own, means)
             exchanges[name] = parties[name].exchange
             # Not a session's own, which draws ahead: what is drawn, decrypted and multiplied is watched.
             exchanges[name]._engine = means.engine

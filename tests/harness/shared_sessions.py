@@ -11,7 +11,6 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.learner_calls import LearnerCalls
-from services.party.party_model import rows_of_plan
 from services.protocols.shared.share_holder import ShareHolder
 from services.protocols.shared.shared_half import begin_half
 from services.protocols.shared.shared_terms import SharedTerms
@@ -78,7 +77,7 @@ class SharedProblem:
             agreement.total_features,
             np.random.default_rng(1 + list(self.blocks).index(name)),
             parties=len(self.blocks),
-            trained=TrainingColumns(block, rows_of_plan(plan, len(block)).train),
+            trained=TrainingColumns(block, plan.split(len(block)).train),
         )
 
 
@@ -116,7 +115,7 @@ class SharedSession:
             own = problem.own(name, plan)
             turn = terms.made_turn(own, calls)
             holders[name] = ShareHolder(terms, name, turn.cells(block), key, engines[name], draw)
-            halves[name] = begin_half(plan.family, terms, name, own, turn)
+            halves[name] = begin_half(terms, name, own, turn)
         session = cls(problem, agreement, holders, halves, engines, **tampering)
         session._show_features(keys_of(len(holders), plan.key_bits))
         return session

@@ -16,10 +16,11 @@ from services.exchange.message_link import MessageLink
 from services.exchange.peer import Peer
 from services.in_process.direct_peers import DirectPeer
 from services.party.party_model import PartyModel
+from services.party.training_means import TrainingMeans
 from services.protocols.shared.share_exchange import ShareExchange
 from services.protocols.shared.share_mailbox import ShareMailbox
 from services.protocols.shared.shared_serving import SharedPart
-from services.protocols.shared.shared_steps import SharedMeans, SharedSteps
+from services.protocols.shared.shared_steps import SharedSteps
 from services.protocols.shared.shared_terms import SharedTerms
 from tests.harness.connections import transport_of
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession, WatchedEngine
@@ -70,10 +71,16 @@ def wired_shares(
             turn = problem.terms(plan).made_turn(own, LearnerCalls(plan.family))
             cells = turn.cells(block)
             encrypted = others[name](agreement, name, cells) if name in others else None
-            means = SharedMeans(peers, WatchedEngine(), timeout, executor, others=encrypted, turn=turn)
-            parties[name] = SharedSteps.begin(agreement, name, cells, own, means)
+            means = TrainingMeans(
+                peers, own.generator, timeout, executor, engine=WatchedEngine(), others=_always(encrypted)
+            )
+            parties[name] = SharedSteps(agreement, name, cells, own, means, turn)
             exchanges[name] = parties[name].exchange
         yield parties
+
+
+def _always(encrypted: Any) -> Callable[[FloatArray], Any]:
+    return lambda _: encrypted
 
 
 def run_all(parties: Mapping[str, SharedSteps], terms: SharedTerms, steps: int | None = None) -> None:

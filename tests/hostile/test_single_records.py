@@ -14,7 +14,6 @@ from plumbline.audit.request import AuditRequest
 from plumbline.federation import Federation
 from plumbline.processes import LocalProcesses
 from protos.v1 import active_pb2, active_pb2_grpc, common_pb2, coordinator_pb2_grpc, passive_pb2, passive_pb2_grpc
-from services.party.party_model import rows_of_plan
 from tests.harness.hostile import SEEDED, assert_sound, code_of, log_of
 from tests.harness.processes import dial
 from tests.harness.strikes import eventually, send
@@ -125,7 +124,7 @@ def poisoned(federation: Federation, order: list[str]) -> str:
     """A record about which an active party has lied: its true score would be a second answer, and is refused."""
     session_id = federation.status().session_id
     # One that was trained on: nobody has asked for its score.
-    row = int(max(rows_of_plan(federation.processes.settings["active"].plan(), len(order)).train))
+    row = int(max(federation.processes.settings["active"].plan().split(len(order)).train))
     assert row > COUNT
     with dial(federation.processes, "active", "passive") as passive:
         asked = passive_pb2.PartialScoresRequest(session_id=session_id, request_id=1, rows=[row])

@@ -9,7 +9,6 @@ import pytest
 from plumbline.federation import Federation
 from services.common.errors import InvalidMessage
 from services.common.run_folder import RunFolder
-from services.party.party_model import rows_of_plan
 from tests.harness.processes import QUICK, local_processes, registered_problem
 from tests.integration.test_restarts import answered, assert_goes_on, restart
 from vfl.learning import VerticalData
@@ -44,7 +43,7 @@ def test_a_rung_trains_what_one_place_trains_and_answers_after_a_restart(
         expected = train_network(
             plan.family,
             VerticalData(blocks, problem.labels, problem.classes),
-            plan.schedule(rows_of_plan(plan, problem.rows).train),
+            plan.schedule(plan.split(problem.rows).train),
             epochs=outcome.kept_epoch + 1,
             generators=[np.random.default_rng(seed) for seed in seeds],
         )

@@ -42,6 +42,7 @@ GRPC = {
     "message_link",
     "passive_link",
     "revocation",
+    "serving_link",
     "server",
     "servicer",
     "statuses",

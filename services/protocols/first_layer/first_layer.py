@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.costs import Cost
+from services.common.costs import Cost, Operations
 from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquations
 from services.party.side import SideSetting
-from services.party.turned_columns import Turn
-from services.protocols.first_layer.layer_costs import cost_of_first_layer
+from services.protocols.first_layer.layer_messages import LayerSizes
 from services.protocols.first_layer.layer_steps import LayerSteps
+from services.protocols.first_layer.layer_terms import LayerTerms
 from services.protocols.forwarded_layer import forwarded_equations, forwarded_sums, signal, told_of_forwarding
 from services.protocols.forwarding_guard import guard_forwarding
-from services.protocols.planned_batches import planned_batches
 from services.protocols.shared.kept_shares import KeptShares
 from services.protocols.shared.opening import guard_opening, validates_on_shares
 from services.protocols.shared.serving_on_shares import WeightsOnShares
 from vfl.arrays import IntArray
+from vfl.crypto.kernels.counts import product_cost
 from vfl.data.faults import counted
 from vfl.learning import RowSplit
 
@@ -45,7 +45,7 @@ class FirstLayer(KeptShares):
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List the plan's batches."""
-        return planned_batches(agreement)
+        return agreement.planned_batches()
 
     def served(self, agreement: Agreement) -> WeightsOnShares:
         """Let weights stay shared: those of a first layer would tell of the labels."""
@@ -53,14 +53,9 @@ class FirstLayer(KeptShares):
 
     def side(self, setting: SideSetting, first_step: int = 0) -> LayerSteps:
         """Make a party's side."""
-        return LayerSteps.begin(
-            setting.agreement,
-            setting.name,
-            setting.gridded.values,
-            setting.own,
-            self._means(setting, Turn()),
-            first_step,
-        )
+        self.check_defences(setting)
+        agreement, features = setting.agreement, setting.gridded.values
+        return LayerSteps(agreement, setting.name, features, setting.own, setting.means, first_step)
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Weigh what is forwarded, and what validations tell."""
@@ -73,8 +68,24 @@ class FirstLayer(KeptShares):
         )
 
     def cost(self, agreement: Agreement) -> Cost:
-        """Count what the label party pads, and others answer."""
-        return cost_of_first_layer(agreement)
+        """Count a step's operations: what the label party pads and others answer, which await each other.
+
+        Raises:
+            InvalidMessage: where a step's messages are too large.
+            PackingImpossible: where numbers don't fit a key.
+        """
+        terms, rows = LayerTerms(agreement), agreement.plan.batch_size
+        LayerSizes(terms).check()
+        forward, backward = terms.forward, terms.backward
+        pads, of_step = backward.pads(rows), {}
+        for name in terms.passive:
+            columns = terms.columns(name)
+            pads += forward.pads(columns)
+            products = product_cost(columns, rows * forward.digits, rows * forward.digits) * len(forward.groups)
+            products += product_cost(rows, columns * backward.digits, columns * backward.digits) * len(backward.groups)
+            of_step[name] = Operations(0, products, forward.answers(rows) + backward.answers(columns))
+        active = agreement.active.name
+        return Cost({active: Operations(pads), **of_step}, awaited=active)
 
     def exposures(self, agreement: Agreement) -> tuple[Exposure, ...]:
         """Count sums of the first layer; what comes back stays shared."""

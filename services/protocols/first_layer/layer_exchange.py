@@ -24,7 +24,7 @@ from functools import partial
 import numpy as np
 
 from services.ciphers.shown_keys import shown_key
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.errors import NotAllowed, OutOfOrder, refusals_of
 from services.exchange.message_table import KeyRow
 from services.exchange.vectors import PublicKeyShown
 from services.protocols.first_layer.layer_messages import FORWARDING, LayerSizes
@@ -239,10 +239,8 @@ class LayerExchange(ShareMailbox):
                 "the other passive parties' keys",
             )
             mask_keys = {peer: self.key("", peer) for peer in self._others}
-        try:
+        with refusals_of(ValueError):
             self._masks.agree(mask_keys)
-        except ValueError as error:
-            raise InvalidMessage(str(error)) from error
         self._has_agreed = True
 
     @property

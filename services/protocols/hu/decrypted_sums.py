@@ -1,19 +1,21 @@
 """What both of Hu's protocols have in common: who decrypts sends back, and each party knows its weights."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.costs import Cost
+from services.common.costs import Cost, Operations
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
-from services.protocols.hu.costs_of_sums import cost_of_sums
 from services.protocols.hu.gradient_side import GradientSide
 from services.protocols.known_weights import KnownWeights
-from services.protocols.planned_batches import planned_batches
 from vfl.arrays import IntArray
+from vfl.crypto.kernels.counts import product_cost
+from vfl.crypto.messages import MessageFormats
+from vfl.crypto.widths import ColumnFormats
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,22 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List the plan's batches."""
-        return planned_batches(agreement)
+        return agreement.planned_batches()
 
     def cost(self, agreement: Agreement) -> Cost:
-        """Count encryptions, products and answers of each step."""
-        return cost_of_sums(agreement)
+        """Count a step's operations, under Paillier whatever the session's cipher is."""
+        encrypted = replace(agreement, plan=agreement.plan.encrypted())
+        formats, rows, senders = CipherFormats(encrypted), agreement.plan.batch_size, agreement.senders
+        encryptions = formats.residual_ciphertexts(rows)
+        of_step = {}
+        for party in agreement.parties:
+            peer_count = len(senders - {party.name})
+            of_step[party.name] = Operations(
+                encryptions if party.name in senders else 0,
+                peer_count * products_of(formats.messages_of(party.name), rows, formats.columns_of(party.name)),
+                peer_count * formats.sum_ciphertexts(party.name),
+            )
+        return Cost(of_step)
 
     def served(self, agreement: Agreement) -> KnownWeights:
         """Let each party answer by its own weights."""
@@ -77,3 +90,12 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
     def resumed(self, setting: SideSetting, side: GradientSide, resumption: Resumption) -> GradientSide:
         """Make the side that goes on: with the same half, and the answers that it was given."""
         return side.resumed(setting, resumption)
+
+
+def products_of(formats: MessageFormats, rows: int, columns: ColumnFormats) -> int:
+    """Count the modular products of encrypted residuals of so many rows and columns of these formats."""
+    layout = formats.layout
+    if layout is None:
+        return formats.columns * product_cost(rows, columns.digits, columns.digits)
+    horner_bits = sum(bits * count for bits, count in layout.fillings(columns))
+    return product_cost(layout.ciphertexts_for(rows), columns.digits * layout.rows_per_ciphertext, horner_bits)

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future, wait
 
 from services.ciphers.hidden_layer import hidden_vector, sum_of_hidden
 from services.common.agreement import Agreement
-from services.common.errors import InvalidMessage
+from services.common.errors import refusals_of
 from services.common.meters import StageTimer
 from services.exchange.peer import Peer
 from services.exchange.tape import Tape
@@ -84,8 +84,6 @@ class Forwarding:
         wait(self._sending)
 
     def _agree(self, mask_keys: Mapping[str, bytes]) -> None:
-        try:
+        with refusals_of(ValueError):
             self._masks.agree({name: mask_keys[name] for name in self._others})
-        except ValueError as error:
-            raise InvalidMessage(str(error)) from error
         self._has_agreed = True

@@ -10,9 +10,7 @@ from services.common.opening_options import SHARED, OpeningOptions
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import Side, SideSetting
-from services.party.turned_columns import Turn
 from services.protocols.shared.opening import validates_on_shares
-from services.protocols.shared.shared_steps import SharedMeans
 
 # Of a share of a weight, an integer of some 100 bits, and its place.
 _SHARE_BYTES = 64
@@ -83,25 +81,14 @@ class KeptShares(OpeningOptions, TrainingProtocol[TrainingPlan, Agreement]):
         resumed: Side = self.side(setting, resumption.step)
         return resumed
 
-    def _means(self, setting: SideSetting, turn: Turn) -> SharedMeans:
-        """Give what the party trains with, and refuse defences of what isn't sent."""
-        means = setting.means
-        if means.defences.changes_residuals:
-            names = ", ".join(means.defences.names)
+    def check_defences(self, setting: SideSetting) -> None:
+        """Refuse a party's defences of what isn't sent."""
+        defences = setting.means.defences
+        if defences.changes_residuals:
+            names = ", ".join(defences.names)
             raise InvalidMessage(f"{setting.name}: protocol=shared sends no residuals for {names} to protect.")
-        if means.defences.changes_hidden:
+        if defences.changes_hidden:
             raise InvalidMessage(
                 f"{setting.name}: under protocol=shared no party knows what it forwards of a network, so that "
-                f"{', '.join(means.defences.names)} can't protect it: drop it, or train with backward=paillier."
+                f"{', '.join(defences.names)} can't protect it: drop it, or train with backward=paillier."
             )
-        return SharedMeans(
-            means.peers,
-            means.engine,
-            means.timeout,
-            means.executor,
-            means.ledger,
-            means.others(turn.cells(setting.gridded.values)),
-            means.tape,
-            means.chosen,
-            turn,
-        )

@@ -18,7 +18,6 @@ import numpy as np
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import OutOfOrder
 from services.common.exposure import BitsBefore
-from services.common.learner_calls import LearnerCalls
 from services.common.opening_options import SHARED, fraction_bits, opening_options
 from services.common.state_folder import State
 from vfl.arrays import FloatArray, IntArray
@@ -271,7 +270,7 @@ def kept_epoch_bits(agreement: Agreement) -> int:
 
 def slope_bits(agreement: Agreement) -> int:
     """Count the bits about labels that the others are told by a slope of opened weights, at most."""
-    calibrates = LearnerCalls(agreement.plan.family).calibrates()
+    calibrates = agreement.plan.calls.calibrates()
     return SLOPE_BITS if calibrates and not validates_on_shares(agreement) else 0
 
 

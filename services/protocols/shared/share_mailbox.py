@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from services.ciphers.shown_keys import checked_key, shown_key
-from services.common.errors import InvalidMessage, OutOfOrder
+from services.common.errors import OutOfOrder, refusals_of
 from services.exchange.message_table import KeyRow, MessageRow, MessageTable
 from services.exchange.step_order import StepOrder
 from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
@@ -214,10 +214,8 @@ class ShareMailbox(MessageTable):
         return Outgoing(receiver, kind, step, WireVector(header.key_id, header.count, header.width, 0, data))
 
     def _values(self, peer: str, kind: Kind, vector: WireVector) -> tuple[int, ...]:
-        try:
+        with refusals_of(InvalidCiphertext):
             values = from_bytes(vector.data, vector.count, vector.width)
             if key := self._key_of(kind, peer, self._name):
                 check_ciphertexts(key, values, vector.count)
-        except InvalidCiphertext as error:
-            raise InvalidMessage(str(error)) from error
         return values

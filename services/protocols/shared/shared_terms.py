@@ -22,7 +22,7 @@ from vfl.crypto.sharing.frozen_weights import ScoreFormats
 from vfl.crypto.sharing.share_formats import ShareFormats
 from vfl.crypto.sharing.shared_squares import SquareFormats
 from vfl.crypto.sharing.shares import Shares
-from vfl.learning import BlockSchedule, OwnData, RowSplit, split_rows
+from vfl.learning import BlockSchedule, OwnData, RowSplit
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SharedTerms:
     def turned_norm(self) -> float | None:
         """Bound the norm of a trained record in columns that the learner turns; None where features are as they are."""
         agreement = self.agreement
-        return LearnerCalls(agreement.plan.family).turned_norm(agreement.classes, agreement.training_rows)
+        return agreement.plan.calls.turned_norm(agreement.classes, agreement.training_rows)
 
     @property
     def cell_bits(self) -> int:
@@ -132,15 +132,7 @@ class SharedTerms:
 
     @cached_property
     def _rows(self) -> RowSplit:
-        plan = self.agreement.plan
-        if plan.roster is not None:
-            return plan.roster.rows
-        return split_rows(
-            self.agreement.active.aligned_rows,
-            validation_fraction=plan.validation_fraction,
-            test_fraction=plan.test_fraction,
-            seed=plan.seed,
-        )
+        return self.agreement.plan.split(self.agreement.active.aligned_rows)
 
     def holder(self, name: str) -> str:
         """Say who holds V of a party's features."""

@@ -4,21 +4,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from services.common.agreement import Agreement, TrainingPlan
-from services.common.costs import Cost
+from services.common.costs import Cost, Operations
 from services.common.errors import InvalidMessage
 from services.common.exposure import Exposure, Guarded, GuardedParty
-from services.common.learner_calls import LearnerCalls
 from services.party.side import SideSetting
 from services.protocols.first_layer.first_layer import FirstLayer
 from services.protocols.known_weights import KnownWeights
 from services.protocols.shared.kept_shares import KeptShares
 from services.protocols.shared.opening import guard_opening, opened_bits, stays_shared, validation_bits
 from services.protocols.shared.serving_on_shares import WeightsOnShares
+from services.protocols.shared.share_messages import Kind, MessageSizes
 from services.protocols.shared.shared_serving import check_is_served_shared
 from services.protocols.shared.shared_steps import SharedSteps
 from services.protocols.shared.shared_terms import SharedTerms
-from services.protocols.shared_weights.costs_on_shares import cost_of_shares
 from vfl.arrays import IntArray
+from vfl.crypto.kernels.counts import product_cost
 from vfl.learning import Learner
 
 
@@ -35,7 +35,7 @@ class SharedWeights(KeptShares):
         super().check(plan)
         if plan.family.spec.senders != "all":
             raise InvalidMessage(f"The learner {plan.learner} doesn't train on shared weights: set protocol=hu.")
-        if plan.patience and LearnerCalls(plan.family).quadratic_loss(0.0, 2) is None:
+        if plan.patience and plan.calls.quadratic_loss(0.0, 2) is None:
             raise InvalidMessage(
                 f"The learner {plan.learner} has no loss that protocol=shared could validate: set patience to 0."
             )
@@ -79,17 +79,39 @@ class SharedWeights(KeptShares):
         if stays_shared(agreement):
             check_is_served_shared(agreement.plan.family)
         turn = SharedTerms(agreement).made_turn(setting.own, setting.calls)
-        means = self._means(setting, turn)
+        self.check_defences(setting)
         cells = turn.cells(setting.gridded.values)
-        return SharedSteps.begin(agreement, setting.name, cells, setting.own, means, first_step)
+        return SharedSteps(agreement, setting.name, cells, setting.own, setting.means, turn, first_step)
 
     def guard(self, agreement: Agreement, party: GuardedParty) -> Guarded:
         """Weigh what is opened, and what validations tell."""
         return Guarded(guard_opening(agreement, party.name, party.labels, party.mode, party.opened))
 
     def cost(self, agreement: Agreement) -> Cost:
-        """Count encrypted features, and what each step answers."""
-        return cost_of_shares(agreement)
+        """Count a training's operations: a party answers about its V of others, and about others' gradients.
+
+        Each party encrypts its features before, and others keep them.
+
+        Raises:
+            InvalidMessage: where what is kept would fill a memory.
+            PackingImpossible: where numbers don't fit a key.
+        """
+        terms, rows, outputs = SharedTerms(agreement), agreement.plan.batch_size, agreement.residual_columns
+        sizes, names = MessageSizes(terms), [party.name for party in agreement.parties]
+        sizes.check()
+        forward, backward = outputs * terms.formats.ring, outputs * terms.formats.residual_bits
+        blocks = terms.schedule.blocks_of_step(0)
+        of_step = {}
+        for name in names:
+            owners, groups = terms.held_by(name), sum(terms.groups(peer.name) for peer in agreement.peers_of(name))
+            products = sum(blocks * product_cost(terms.columns(owner), forward, forward) for owner in owners)
+            products += groups * product_cost(rows, backward, backward)
+            of_step[name] = Operations(0, products, outputs * (blocks * len(owners) + groups))
+        return Cost(
+            of_step,
+            {name: Operations(sum(sizes.features(kind, name) for kind in (Kind.ROWS, Kind.BLOCKS))) for name in names},
+            {name: sizes.kept_bytes(name) for name in names},
+        )
 
     def exposures(self, agreement: Agreement) -> tuple[Exposure, ...]:
         """Count nothing in a step: what is opened, once."""

@@ -13,7 +13,6 @@ from services.common.meters import StageTimer
 from services.exchange.mailbox import Mailbox
 from services.exchange.vectors import PublicKeyShown
 from services.party.known_side import KnownSide
-from services.party.party_model import rows_of_plan
 from services.party.side import SideSetting
 from services.party.step_notes import ALL_STEPS
 from services.protocols.trees.label_side import LabelSide
@@ -72,7 +71,7 @@ class TreeSide(KnownSide):
         agreement, plan = setting.agreement, setting.agreement.plan
         if self._schedule.steps_per_epoch != 1:
             raise InvalidMessage("protocol=trees takes all training rows in each step: leave batch_size out.")
-        rows, learner = rows_of_plan(plan, len(self.features)), cast(BoostedTrees, plan.family)
+        rows, learner = plan.split(len(self.features)), cast(BoostedTrees, plan.family)
         self.leads = setting.name == agreement.active.name
         self._table = self.features[:, :-1] if self.leads else self.features
         counts = [party.feature_count for party in agreement.parties]

@@ -14,7 +14,6 @@ from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquati
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
-from services.protocols.planned_batches import planned_batches
 from services.protocols.trees.served_leaves import LeavesOnShares
 from services.protocols.trees.tree_side import TreeSide
 from vfl.arrays import IntArray
@@ -127,7 +126,7 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List all training rows for each tree."""
-        return planned_batches(agreement)
+        return agreement.planned_batches()
 
     def served(self, agreement: Agreement) -> LeavesOnShares:
         """Have records' leaves found on shares."""

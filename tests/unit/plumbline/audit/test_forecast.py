@@ -28,7 +28,7 @@ from plumbline.audit.forecast import (
 from plumbline.audit.plan import attack_seconds
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
-from services.protocols.hu.costs_of_sums import products_of
+from services.protocols.hu.decrypted_sums import products_of
 from services.protocols.shared.share_holder import ShareHolder
 from services.protocols.shared.share_messages import Kind, MessageSizes
 from services.protocols.shared.shared_terms import SharedTerms

@@ -23,7 +23,6 @@ from plumbline.judge.summary import read_summary
 from services.common.agreement import Agreement, PartyDescription, TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import CalibrationRecord, DeliveredScores, EpochRecord, PartyFeatures, PartyRecord
-from services.party.party_model import rows_of_plan
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import GradientDescent, LinearPart, VerticalData, confidence_scores, train_centrally
 from vfl.learning.calibration import Calibration
@@ -43,7 +42,7 @@ def written(path: Path, features: FloatArray, labels: IntArray, plan: TrainingPl
     classes = int(labels.max()) + 1
     parties = tuple(PartyDescription(name, one.shape[1], 0, False, RECORDS) for name, one in blocks.items())
     agreement = Agreement("5e55104e" * 4, plan, classes, parties)
-    split = rows_of_plan(plan, RECORDS)
+    split = plan.split(RECORDS)
     starts = [np.zeros((one.shape[1], agreement.residual_columns)) for one in blocks.values()]
     spared = [np.zeros(one.shape[1], dtype=bool) for one in blocks.values()]
     spared[0][-1] = True
@@ -112,7 +111,7 @@ def test_a_model_that_learned_its_records_by_heart_is_found(overfitted: RunFolde
 def test_the_plain_threshold_is_that_of_scikit_learn_and_the_ratio_does_no_worse(overfitted: RunFolder) -> None:
     found, agreement = measured(overfitted), overfitted.record("active").agreement
     assert agreement is not None
-    split = rows_of_plan(agreement.plan, RECORDS)
+    split = agreement.plan.split(RECORDS)
     features = np.hstack([overfitted.features(name).features for name in ("active", "passive")])
     weights = np.vstack([overfitted.weights(name).weights for name in ("active", "passive")])
     chances, labels = confidence_scores(features @ weights), overfitted.labels()
@@ -137,7 +136,7 @@ def test_weights_of_more_features_than_records_tell_every_one_however_regularise
     assert best.name == "influence on weights"
     assert (best.found.mean, best.auc) == (1, 1)
     # As anybody reads it: weights are a sum over the records that were trained on.
-    split = rows_of_plan(plan, RECORDS)
+    split = plan.split(RECORDS)
     rows = np.concatenate([split.train, split.test])
     own = np.hstack([folder.features(name).features for name in ("active", "passive")])[rows]
     weights = np.vstack([folder.weights(name).weights for name in ("active", "passive")])

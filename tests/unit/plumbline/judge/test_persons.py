@@ -16,7 +16,6 @@ from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.measures import exact_share
 from plumbline.judge.record_risks import RiskShare
 from services.common.run_folder import RunFolder
-from services.party.party_model import rows_of_plan
 from tests.harness.judged_runs import Feature, outcome, typed, write_run
 from tests.harness.reported import FACTS, findings_of, made_run
 from vfl.arrays import FloatArray
@@ -99,7 +98,7 @@ def test_a_person_under_two_ids_is_one_of_the_persons_at_risk(tmp_path: Path) ->
 def test_the_control_is_validation_records_with_what_is_said_of_others_by_naive_loops(tmp_path: Path) -> None:
     findings = found(tmp_path, COLUMNS.features)
     (risk,) = findings.persons.risks
-    others = np.setdiff1d(rows_of_plan(findings.summary.agreement.plan, COUNT).validation, JUDGED)
+    others = np.setdiff1d(findings.summary.agreement.plan.split(COUNT).validation, JUDGED)
     assert risk.controls == len(others) > 5
     headlines = {one.column: at(one.levels) for one in findings.predictions.sources}
     e0 = {name: one.e0 for name, one in headlines.items()}

@@ -13,7 +13,6 @@ from services.common.agreement import TrainingPlan
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
 from services.common.run_records import DeliveredScores
-from services.party.party_model import rows_of_plan
 from tests.harness.judged_runs import Feature, typed, write_run
 from vfl.arrays import FloatArray
 
@@ -31,7 +30,7 @@ def run_of(path: Path, plan: TrainingPlan | None = None) -> RunFolder:
     assert record.agreement is not None
     agreement = record.agreement if plan is None else replace(record.agreement, plan=plan)
     run.write_record("active", replace(record, agreement=agreement))
-    test = rows_of_plan(agreement.plan, COUNT).test
+    test = agreement.plan.split(COUNT).test
     run.write_delivered_scores("active", DeliveredScores(test, np.full((len(test), 2), 0.5), labels[test]))
     return run
 
@@ -51,7 +50,7 @@ def test_the_twin_of_a_linear_model_is_a_logistic_regression_of_all_columns(tmp_
     agreement = run.record("active").agreement
     assert found is not None
     assert agreement is not None
-    rows = rows_of_plan(agreement.plan, COUNT)
+    rows = agreement.plan.split(COUNT)
     table = np.column_stack([OWN, CELLS])
     trained = table[rows.train]
     model = LogisticRegression(tol=1e-8).fit(standardised(trained, trained), labels[rows.train])

@@ -19,7 +19,6 @@ from plumbline.judge.redrawn_messages import RedrawnMessages, clear_session
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, NOT_APPLICABLE, Estimates, PartyFeatures, PartyRecord
-from services.party.party_model import rows_of_plan
 from tests.harness.agreements import agreed
 from tests.harness.judged_runs import add_attempts_on_ciphertexts, add_outcome
 from vfl.arrays import FloatArray, IntArray
@@ -94,7 +93,7 @@ def judged(
     labels: IntArray = (generator.random(RECORDS) >= 0.7).astype(np.int64)
     blocks = [np.column_stack([columns[:, :5], np.ones(RECORDS)]), table(columns[:, 5:])]
     agreement = agreed(PLANS[plan], features=(6, 5), rows=RECORDS)
-    train = rows_of_plan(agreement.plan, RECORDS).train
+    train = agreement.plan.split(RECORDS).train
     session = clear_session(agreement, blocks, labels, 1, train, generator)
     view = changed(RedrawnMessages(session).draw(generator) if of_nobody else session.view, generator)
     run = RunFolder(path)

@@ -11,8 +11,8 @@ import pytest
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import FederationError, InvalidMessage, OutOfOrder, PeerVanished
 from services.common.identity import Identity
-from services.in_process.direct_parties import DirectCoordinator
 from services.passive.party import PassiveParty
+from tests.harness.direct_parties import DirectCoordinator
 from tests.harness.parties import active_data, house, small_settings
 from vfl.arrays import FloatArray
 

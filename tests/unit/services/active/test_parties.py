@@ -21,9 +21,9 @@ from services.common.errors import FederationError, InvalidMessage, NotAllowed, 
 from services.common.identity import Identity, Role
 from services.common.run_folder import RunFolder
 from services.exchange.vectors import DecryptedVector, WireVector
-from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.party.party_training import PartyTraining
 from services.protocols.hu.gradient_exchange import GradientExchange
+from tests.harness.direct_parties import DirectCoordinator, DirectPassive
 from tests.harness.exchanges import modulus_of, names_of
 from tests.harness.parties import (
     ACTIVE,

@@ -10,9 +10,9 @@ from plumbline.processes import UNEXPECTED
 from services.active.server import train_unasked
 from services.common.errors import OutOfOrder
 from services.exchange.peer import Inbox
-from services.in_process.direct_parties import DirectPassive
 from services.party.party_training import PartyTraining
 from services.protocols.hu.gradient_exchange import GradientExchange
+from tests.harness.direct_parties import DirectPassive
 from tests.harness.parties import ACTIVE, Watcher, house, small_settings
 
 PLAIN = small_settings(cipher="plain")

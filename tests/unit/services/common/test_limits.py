@@ -18,7 +18,6 @@ from services.common.agreement import (
     PartyDescription,
     ProposedTerms,
     TrainingPlan,
-    check_steps,
 )
 from services.common.errors import InvalidMessage
 from services.common.scores import PartialScores, check_confidence_scores, check_magnitude, matrix_of
@@ -168,11 +167,11 @@ def test_what_is_within_every_limit_is_not_refused() -> None:
     limits.check_classes(limits.CLASSES)
     replace(TrainingPlan(), key_bits=MOST_KEY_BITS, epochs=limits.EPOCHS, batch_size=limits.BATCH_SIZE).check()
     replace(PARTIES[0], feature_count=limits.FEATURES, aligned_rows=limits.ALIGNED_ROWS, name="x" * 64).check()
-    check_steps(TrainingPlan(epochs=100, batch_size=64), 640_000)
+    TrainingPlan(epochs=100, batch_size=64).check_steps(640_000)
 
 
 def test_more_steps_than_a_party_records_are_refused() -> None:
-    words = refusal(lambda: check_steps(TrainingPlan(epochs=101, batch_size=64), 640_000))
+    words = refusal(lambda: TrainingPlan(epochs=101, batch_size=64).check_steps(640_000))
     assert "1010000 steps" in words
     assert "larger batch_size or fewer epochs" in words
 

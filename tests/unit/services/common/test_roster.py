@@ -11,7 +11,6 @@ from services.ciphers.default_plan import with_open_terms
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.roster import Roster
-from services.party.party_model import rows_of_plan
 from tests.harness.agreements import agreed
 
 ROSTER = Roster((10, 12, 5), (4,), 6, 2, 1, 5)
@@ -36,7 +35,7 @@ def test_an_agreement_keeps_its_roster_on_the_wire() -> None:
 
 def test_rows_follow_each_other_by_role_and_batch() -> None:
     plan = agreement(batch_size=12).plan
-    rows = rows_of_plan(plan, ROSTER.total)
+    rows = plan.split(ROSTER.total)
     assert [part.tolist() for part in plan.schedule(rows.train).epoch(3)] == [
         list(range(10)),
         list(range(10, 22)),

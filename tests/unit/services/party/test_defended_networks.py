@@ -13,7 +13,6 @@ from defences.label_randomised_response import LabelRandomisedResponse
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage
 from services.party.party_defences import Message, PartyDefences
-from services.party.party_model import rows_of_plan
 from tests.harness.defended import InSequence, with_defences
 from tests.harness.exchanges import largest_difference, random_problem, run_together, wired
 from tests.harness.parties import active_data, house, small_settings
@@ -56,7 +55,7 @@ def test_services_train_what_one_place_trains_with_the_same_defences(backward: s
         run = train_network(
             plan.family,  # type: ignore[arg-type]
             VerticalData(list(problem.blocks.values()), problem.labels, problem.classes),
-            plan.schedule(rows_of_plan(plan, problem.rows).train),
+            plan.schedule(plan.split(problem.rows).train),
             epochs=plan.epochs,
             generators=[np.random.default_rng(100 + number) for number in range(2)],
             defended=defended,

@@ -233,7 +233,7 @@ def test_noise_beyond_the_fixed_point_is_noticed_before_anything_is_encrypted(wh
     plan = replace(SMALL_PLAN, key_bits=256)
     with wired(random_problem(), plan, timeout=5, through=Watching, defences={who: with_defences(Huge())}) as trainings:
         for training in trainings.values():
-            training.show_public_key()
+            training.side.show_public_key()
         with pytest.raises(Diverged, match=r"2\^7: lower learning_rate or the noise of a defence, or raise"):
             trainings[who].run_epoch(0, lambda step, timer: None)
     assert sent == []
@@ -346,7 +346,7 @@ def test_a_defence_that_notices_later_ends_the_session_in_its_own_words(who: str
     plan = replace(SMALL_PLAN, cipher="plain")
     with wired(random_problem(), plan, timeout=5, defences={who: with_defences(Late())}) as trainings:
         for training in trainings.values():
-            training.show_public_key()
+            training.side.show_public_key()
         with pytest.raises(FederationError, match="late works for other numbers only: drop it"):
             trainings[who].run_epoch(0, lambda step, timer: None)
 

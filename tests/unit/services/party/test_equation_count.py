@@ -18,7 +18,6 @@ from services.active.interfaces import EpochOutcome
 from services.common.errors import Diverged, OutOfOrder
 from services.common.state_folder import StateError, StateFolder, StateInMemory, StateNotKept
 from services.party.equation_count import EQUATIONS, EquationCount, spent_in
-from services.party.party_model import rows_of_plan
 from services.party.resumption import Resumption
 from tests.harness.parties import ACTIVE, PASSIVE, Watcher, active_data, data_of, house, party_data, small_settings
 from tests.harness.processes import weights_of
@@ -233,7 +232,7 @@ def test_two_models_of_the_same_epoch_count_as_two(tmp_path: Path) -> None:
                 ):
                     # Whose weights behind the step are given up passes over the next one as well.
                     resume(Resumption(last, frozenset({last, last + 1})))
-                training.show_public_key()
+                training.side.show_public_key()
                 party.show_public_key(ACTIVE, session)
                 own = home.executor.submit(training.run_epoch, 0, lambda *_: None)
                 party.run_epoch(ACTIVE, session, 0, lambda *_: None)
@@ -386,7 +385,7 @@ def test_another_range_of_the_training_records_makes_another_equation(tmp_path: 
         answers = []
         for trained in ([1, 2], [3, 4], [5, 6]):
             plan = replace(model.agreement.plan, test_fraction=0.34)
-            split = rows_of_plan(plan, 3)
+            split = plan.split(3)
             rows = np.zeros(3, dtype=np.int64)
             rows[split.train] = trained
             aligned = data.aligned(rows, plan)

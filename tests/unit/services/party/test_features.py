@@ -17,7 +17,6 @@ from services.common.run_folder import RunFolder
 from services.common.settings import SettingsError, load_settings
 from services.party.features import AlignedFeatures, PartyData, load_party_data
 from services.party.model_file import TableChanged
-from services.party.party_model import rows_of_plan
 from tests.harness.defended import with_defences
 from tests.harness.parties import data_of, house, party_data, small_settings, with_values
 from tests.harness.restarts import IDS, town
@@ -27,7 +26,7 @@ from vfl.data import ENCODER_KINDS, EncoderKind, TypedTable
 
 PLAN = TrainingPlan(validation_fraction=0.1, test_fraction=0.2)
 ROWS = 60
-SPLIT = rows_of_plan(PLAN, ROWS)
+SPLIT = PLAN.split(ROWS)
 TRAINED, TESTED = SPLIT.train.tolist(), SPLIT.test.tolist()
 
 
@@ -91,7 +90,7 @@ def test_the_order_of_the_session_decides_which_rows_are_trained_on(tmp_path: Pa
     data = loaded(tmp_path, pd.DataFrame({"age": numbers()}))
     order = np.random.default_rng(3).permutation(ROWS)[:40]
     aligned = data.aligned(order, PLAN)
-    trained = np.array(numbers())[order[rows_of_plan(PLAN, 40).train]]
+    trained = np.array(numbers())[order[PLAN.split(40).train]]
     assert aligned.columns[0].offset == trained.min()
     assert len(aligned.features) == 40
     np.testing.assert_array_equal(aligned.rows, order)
@@ -279,7 +278,7 @@ def test_columns_of_a_registered_data_set_arent_chosen(setting: dict[str, Any]) 
 def test_a_registered_data_set_is_fitted_on_training_rows_too() -> None:
     data = load_party_data(load_settings(data="wine", share="2/2"), with_bias=False)
     aligned = data.aligned(np.arange(len(data.ids)), PLAN)
-    trained = rows_of_plan(PLAN, len(data.ids)).train
+    trained = PLAN.split(len(data.ids)).train
     raw = data.table.frame.to_numpy()
     np.testing.assert_array_equal([one.offset for one in aligned.columns], raw[trained].min(axis=0))
     assert aligned.features.min() >= 0

@@ -14,7 +14,6 @@ from services.exchange.outgoing import OutgoingVector
 from services.exchange.peer import Peer
 from services.exchange.vectors import PublicKeyShown, WireVector
 from services.in_process.wired_trainings import ignore_step
-from services.party.party_model import rows_of_plan
 from services.party.party_training import PartyTraining
 from services.protocols.hu.gradient_exchange import HIDDEN, GradientExchange
 from tests.harness.exchanges import Problem, largest_difference, random_problem, run_together, wired
@@ -34,7 +33,7 @@ def in_one_place(problem: Problem, plan: TrainingPlan) -> ReferenceTraining:
     return train_network(
         plan.family,
         VerticalData(blocks, problem.labels, problem.classes),
-        plan.schedule(rows_of_plan(plan, problem.rows).train),
+        plan.schedule(plan.split(problem.rows).train),
         epochs=plan.epochs,
         generators=[np.random.default_rng(100 + number) for number in range(len(blocks))],
     )
@@ -192,8 +191,8 @@ def test_a_passive_party_without_a_key_for_masks_is_named(mask_key: bytes, words
 
     def show_and_train(problem: Problem, plan: TrainingPlan) -> None:
         with wired(problem, plan, through=lambda sender, peer: Keyless(sender, peer, {})) as trainings:
-            trainings["active"].show_public_key()
-            trainings["passive-1"].show_public_key()
+            trainings["active"].side.show_public_key()
+            trainings["passive-1"].side.show_public_key()
             trainings["passive-2"].run_epoch(0, ignore_step)
 
     with pytest.raises(InvalidMessage, match=words):

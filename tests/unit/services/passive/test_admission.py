@@ -12,9 +12,9 @@ from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, PeerV
 from services.common.identity import Identity, Role
 from services.common.meters import StageTimer
 from services.common.settings import load_settings
-from services.in_process.direct_parties import DirectCoordinator, DirectPassive
 from services.passive.common_order import REFUSED
 from services.passive.party import PassiveParty
+from tests.harness.direct_parties import DirectCoordinator, DirectPassive
 from tests.harness.parties import ACTIVE, House, house, party_data, small_settings
 from vfl.data import PsiClient
 

@@ -7,7 +7,6 @@ import pytest
 
 from services.common.agreement import Agreement, TrainingPlan
 from services.common.exposure import ToldEquations
-from services.party.party_model import rows_of_plan
 from tests.harness.agreements import agreed
 
 _CUT = {"learner": "network", "learner_options": {"backward": "paillier"}}
@@ -45,7 +44,7 @@ def test_facts_that_others_decide_by(name: str, facts: tuple[object, ...]) -> No
     plan, one = agreement.plan, agreement.plan.training
     found = (
         *(one.sizes_tell, one.one_grid, one.sends_sums, one.opens),
-        len(one.told_rows(agreement, rows_of_plan(plan, 400))),
+        len(one.told_rows(agreement, plan.split(400))),
         *(one.validated_epochs(agreement, 4), one.resumes(agreement), one.kept_bytes(agreement, 3)),
     )
     assert found == facts

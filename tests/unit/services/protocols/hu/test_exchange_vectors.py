@@ -160,7 +160,7 @@ def test_a_vanished_peer_ends_the_session_and_weights_stay_as_they_were() -> Non
     with wired(problem, PLAIN, timeout=0.05) as trainings:
         active, passive = trainings["active"], trainings["passive"]
         for training in trainings.values():
-            training.show_public_key()
+            training.side.show_public_key()
         before = active.half.weights.copy()
         with pytest.raises(PeerVanished, match="passive's residuals of step 0"):
             active.run_epoch(0, lambda step, timer: None)

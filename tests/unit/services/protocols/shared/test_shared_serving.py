@@ -19,8 +19,9 @@ from services.party.model_file import KeptModel, packed, unpacked
 from services.party.party_model import PartyModel
 from services.protocols.shared.share_messages import Kind
 from services.protocols.shared.shared_serving import SharedPart, SharedServer, records_at_once
-from services.protocols.shared.shared_steps import SharedSteps, made_key
+from services.protocols.shared.shared_steps import SharedSteps
 from services.protocols.shared.shared_terms import SharedTerms
+from services.protocols.shared.side_on_shares import made_key
 from tests.harness.parties import ACTIVE, House, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, SharedSession
 from tests.harness.shared_wiring import as_session, joined_weights, run_all, wired_shares
