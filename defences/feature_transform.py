@@ -99,8 +99,7 @@ class FeatureTransform:
         centre = _CENTRE if inside else 0.0
         if self.kind == "negate":
             return 2 * centre - features
-        moved: FloatArray = (features - centre) @ self._drawn(features.shape[1], noise).T + centre
-        return moved
+        return (features - centre) @ self._drawn(features.shape[1], noise).T + centre
 
     def disclose(self, weights: FloatArray, features: FloatArray, noise: NoiseSource) -> FloatArray:
         """Turn class rows at disclosure: W H^T of (k, d) rows; at training they stay as they are.
@@ -124,8 +123,7 @@ class FeatureTransform:
             transform = worst_transform(equations(weights), features.T @ features / len(features))
         else:
             transform = self._drawn(weights.shape[1], noise)
-        disclosed: FloatArray = weights @ transform.T
-        return disclosed
+        return weights @ transform.T
 
     def disclosure(self) -> Distorted:
         """Say what all parties know of the disclosed rows: that an H turned them, and whether it is, or is near, -I."""
@@ -142,5 +140,4 @@ class FeatureTransform:
             return np.eye(d)[np.argsort(noise.gaussian((d,)))]
         orthonormal, triangular = np.linalg.qr(noise.gaussian((d, d)))
         # QR alone prefers some signs: with R's diagonal made positive, Q is uniform.
-        uniform: FloatArray = orthonormal * np.sign(np.diag(triangular))
-        return uniform
+        return orthonormal * np.sign(np.diag(triangular))

@@ -107,8 +107,7 @@ class CategoryPrior:
     @property
     def mean(self) -> FloatArray:
         """The columns' mean: (m,), or (n, m) where records differ."""
-        mean: FloatArray = self.frequencies @ self.values
-        return mean
+        return self.frequencies @ self.values
 
     def of(self, n: int) -> FloatArray:
         """Predict the frequencies of each of n records, (n, k)."""
@@ -178,8 +177,7 @@ def classify(
     by_classifier = _logistic(inputs, one_hot)
 
     def smooth(probabilities: FloatArray) -> FloatArray:
-        smoothed: FloatArray = (1 - share) * probabilities + share * category.frequencies
-        return smoothed
+        return (1 - share) * probabilities + share * category.frequencies
 
     if by_classifier is None:
         return replace(category, frequencies=smooth(predicted)), smooth(left_out)

@@ -156,8 +156,7 @@ def _scores_seen(view: PredictionView, records: AuxiliaryRows) -> list[tuple[Flo
 
 def _differences(logits: FloatArray) -> FloatArray:
     """Subtract the first of the (n, k) columns from the others: (n, k - 1)."""
-    differences: FloatArray = logits[:, 1:] - logits[:, :1]
-    return differences
+    return logits[:, 1:] - logits[:, :1]
 
 
 def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> _Learner:

@@ -30,8 +30,7 @@ class LogitEstimate:
     def covariance(self) -> FloatArray:
         """Estimate the covariance of errors of the differences of consecutive classes: (n, k - 1, k - 1)."""
         differences = np.diff(np.eye(self.variance.shape[1]), axis=0)
-        covariance: FloatArray = (differences * self.variance[:, None, :]) @ differences.T
-        return covariance
+        return (differences * self.variance[:, None, :]) @ differences.T
 
 
 def estimated_logits(forward: ForwardStages, likelihood: Likelihood | ExactLogits) -> LogitEstimate | None:

@@ -103,8 +103,7 @@ class MethodOfMoments:
         if view.n < 2:
             return believed.mean
         moved = _moved(shares, covered, believed.mean[0], believed.covariance)
-        estimate: FloatArray = np.clip(believed.mean + moved, 0.0, 1.0)
-        return estimate
+        return np.clip(believed.mean + moved, 0.0, 1.0)
 
 
 def _shares(attack: MethodOfMoments, view: PredictionView) -> tuple[FloatArray, FloatArray]:
@@ -129,8 +128,7 @@ def _covariance(values: FloatArray) -> FloatArray:
     """Compute the covariance of (n, m) values, (m, m); zeros of fewer than two."""
     if len(values) < 2:
         return np.zeros((values.shape[1], values.shape[1]))
-    covariance: FloatArray = np.atleast_2d(np.cov(values.T))
-    return covariance
+    return np.atleast_2d(np.cov(values.T))
 
 
 def _moved(shares: FloatArray, covered: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:

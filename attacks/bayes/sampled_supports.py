@@ -111,8 +111,7 @@ def _kernels(draws: FloatArray) -> FloatArray:
     narrowest = np.sqrt(np.maximum(variances.min(axis=1), 0.0)) if r else np.zeros(n)
     width = _DRAWS ** (-1 / (r + 4)) * narrowest
     steps = np.floor(np.log2(np.maximum(width, _NARROWEST)))
-    widths: FloatArray = np.where(width > _NARROWEST, 2.0**steps, 0.0)
-    return widths
+    return np.where(width > _NARROWEST, 2.0**steps, 0.0)
 
 
 def _representatives(draws: FloatArray, count: int) -> FloatArray:

@@ -108,8 +108,7 @@ class Agnostic:
             estimate = np.linalg.solve(triangle, orthonormal.T @ target.T).T
         else:
             estimate = load(self.base).reconstruct(replace(view, scores=scores, network=None))
-        clamped: FloatArray = np.clip(estimate, 0.0, 1.0)
-        return clamped
+        return np.clip(estimate, 0.0, 1.0)
 
     def adversary_scores(self, view: PredictionView) -> FloatArray:
         """Compute the (refined) adversary model's scores of the attacked records: (n, k).

@@ -111,8 +111,7 @@ class GradientInversion:
                 if self.clamp == "each_step":
                     estimate.clamp_(0.0, 1.0)
                 estimate[done] = before[done]
-        result: FloatArray = estimate.detach().clamp(0.0, 1.0).numpy()
-        return result
+        return estimate.detach().clamp(0.0, 1.0).numpy()
 
     def _scored(self, estimate: torch.Tensor) -> torch.Tensor:
         """Choose the point whose distance is measured, and whose gradient moves the estimate."""

@@ -48,8 +48,7 @@ class LinearSystem:
     @property
     def minimum_norm(self) -> FloatArray:
         """Compute A^+ b of every record, (n, d)."""
-        solutions: FloatArray = self.coordinates @ self.space.basis.T
-        return solutions
+        return self.coordinates @ self.space.basis.T
 
     def restricted_to(self, features: IntArray) -> "LinearSystem":
         """Restrict the equations to some features, which must include all that have a weight."""

@@ -219,5 +219,4 @@ def _smoothed(values: FloatArray, window: FloatArray) -> FloatArray:
     centre = len(window) // 2
     sums = np.convolve(values, window)[centre : centre + len(values)]
     counts = np.convolve(np.ones(len(values)), window)[centre : centre + len(values)]
-    smoothed: FloatArray = sums / counts
-    return smoothed
+    return sums / counts
