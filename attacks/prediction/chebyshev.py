@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from attacks.base import AttackSpec, Reconstruction
-from attacks.prediction.linear_system import LinearSystem, box_solutions, check_option, linear_system, white_box
+from attacks.prediction.linear_system import LinearSystem, box_solutions, linear_system, white_box
 from attacks.solving.box_projection import FEASIBLE
 from attacks.solving.box_projection import project_onto_solutions as project
 from attacks.views import PredictionView
@@ -37,32 +37,20 @@ class RelaxedChebyshevCentre2:
 
     For undistorted scores its squared error is at most half*'s, record by record (Theorem 1, eq. 44). Records without a
     solution in the box: see `attacks.prediction.equation_solving`.
-
-    Attributes:
-        solver: "batched" projects all records at once; "cvxpy" solves eq. 33 record by record with Clarabel, the
-            reference.
     """
 
     name: ClassVar[str] = "rcc2"
     spec: ClassVar[AttackSpec] = white_box(
         "Rassouli Prop. 3, eq. 32-33", "the possible value nearest to the middle of all ranges"
     )
-    solver: Literal["batched", "cvxpy"] = "batched"
-
-    def __post_init__(self) -> None:
-        check_option(self.name, "solver", self.solver, ("batched", "cvxpy"))
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate features, (n, d) in [0, 1].
 
         Raises:
             ViewError: when the view lacks a piece.
-            ModuleNotFoundError: for solver="cvxpy" without cvxpy.
         """
-        system = linear_system(self, view)
-        if self.solver == "batched":
-            return box_solutions(self.name, system, 0.5).points
-        return _centre2_by_cvxpy(system.space, _attainable(self.name, system)[1])
+        return box_solutions(self.name, linear_system(self, view), 0.5).points
 
 
 @dataclass(frozen=True)
@@ -82,9 +70,6 @@ class RelaxedChebyshevCentre1:
         "Rassouli Prop. 2, eq. 14-16 and 31", "the centre of the smallest ball around what is possible, relaxed"
     )
     solver: Literal["batched", "cvxpy"] = "batched"
-
-    def __post_init__(self) -> None:
-        check_option(self.name, "solver", self.solver, ("batched", "cvxpy"))
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate features, (n, d) in [0, 1].
@@ -165,22 +150,6 @@ def _attainable(attack: str, system: LinearSystem) -> tuple[FloatArray, FloatArr
 
 
 # --- the reference path -------------------------------------------------------------------------------------
-
-
-def _centre2_by_cvxpy(space: RowSpace, coordinates: FloatArray) -> FloatArray:
-    """Rassouli eq. 33 by cvxpy, record by record: (n, r) attainable coordinates in, (n, d) out."""
-    cp: Any = import_module("cvxpy")
-    kernel = null_basis(space)
-    base, unknown = cp.Parameter(len(space.basis)), cp.Variable(kernel.shape[1])
-    points = base + kernel @ unknown
-    objective = cp.Maximize(cp.sum(kernel @ unknown) - cp.sum_squares(unknown))
-    problem = cp.Problem(objective, [points >= 0, points <= 1])
-    estimates = np.empty((len(coordinates), len(space.basis)))
-    for row, solution in enumerate(coordinates @ space.basis.T):
-        base.value = solution
-        problem.solve(solver=cp.CLARABEL)
-        estimates[row] = np.clip(points.value, 0.0, 1.0)
-    return estimates
 
 
 def _centre1_by_cvxpy(space: RowSpace, coordinates: FloatArray, substitutes: FloatArray) -> tuple[FloatArray, int]:

@@ -97,10 +97,9 @@ def test_unknown_option_is_told_the_known_ones() -> None:
         attacks.load("random_guess", sede=1)
 
 
-@pytest.mark.parametrize("name", ["cls", "rcc1", "rcc2"])
-def test_unknown_solver_is_told_the_choices(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"{name} can't take solver='simplex': choose one of .*cvxpy"):
-        attacks.load(name, solver="simplex")
+def test_unknown_solver_is_told_the_choices() -> None:
+    with pytest.raises(ValueError, match="rcc1: expected solver to be one of batched, cvxpy, got 'simplex'"):
+        attacks.load("rcc1", solver="simplex")
 
 
 def test_attacks_are_frozen_and_equal_by_their_options() -> None:
