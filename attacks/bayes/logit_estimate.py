@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.bayes.forward import ForwardStages
-from attacks.bayes.observation import ExactLogits
 from vfl.arrays import FloatArray
 from vfl.channels import Likelihood
-from vfl.channels.likelihoods import EXACT_VARIANCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +31,8 @@ class LogitEstimate:
         return (differences * self.variance[:, None, :]) @ differences.T
 
 
-def estimated_logits(forward: ForwardStages, likelihood: Likelihood | ExactLogits) -> LogitEstimate | None:
+def estimated_logits(forward: ForwardStages, likelihood: Likelihood) -> LogitEstimate | None:
     """Guess logits; None where only a decision, or what a purifier left, is known."""
-    if isinstance(likelihood, ExactLogits):
-        return LogitEstimate(likelihood.logits, np.full(likelihood.logits.shape, EXACT_VARIANCE))
     moments = likelihood.moments()
     if moments is None:
         return None

@@ -78,7 +78,6 @@ def _is_enumerable(belief: Belief, observation: Observation) -> bool:
 
 def _enumerated(belief: Belief, observation: Observation) -> tuple[Posterior, BoolArray, bool]:
     """Weigh every combination of values by its frequency and by how likely it makes the answers."""
-    assert not isinstance(observation.likelihood, ExactLogits)  # noqa: S101 - for the type checker
     likelihood, categories = observation.likelihood, belief.categories
     n, d = belief.gaussian.mean.shape
     choices = np.indices([len(one.values) for one in categories]).reshape(len(categories), -1)
