@@ -97,9 +97,9 @@ def test_unknown_option_is_told_the_known_ones() -> None:
         attacks.load("random_guess", sede=1)
 
 
-def test_unknown_solver_is_told_the_choices() -> None:
-    with pytest.raises(ValueError, match="rcc1: expected solver to be one of batched, cvxpy, got 'simplex'"):
-        attacks.load("rcc1", solver="simplex")
+def test_unknown_word_of_an_option_is_told_the_choices() -> None:
+    with pytest.raises(ValueError, match="regression: expected model to be one of trees, boosting, network, got 'oak'"):
+        attacks.load("regression", model="oak")
 
 
 def test_attacks_are_frozen_and_equal_by_their_options() -> None:
