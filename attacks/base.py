@@ -306,8 +306,7 @@ def level_of(attack: Attack) -> Level:
         >>> level_of(load("posterior", prior="mean")), level_of(load("posterior", prior="covariance"))
         ('marginals', 'covariance')
     """
-    level: Level = getattr(attack, "level", attack.spec.level)
-    return level
+    return getattr(attack, "level", attack.spec.level)
 
 
 def reconstruct(attack: PredictionAttack, view: PredictionView) -> Reconstruction:

@@ -30,5 +30,4 @@ def keep_decision(protected: FloatArray, decision: IntArray) -> FloatArray:
     needed = np.where(earlier, np.nextafter(protected, 2.0), protected)
     raised = np.where(decided, needed.max(axis=1, keepdims=True), protected)
     full = earlier & (needed > 1.0)
-    restored: FloatArray = np.where(full, np.nextafter(1.0, 0.0), np.minimum(raised, 1.0))
-    return restored
+    return np.where(full, np.nextafter(1.0, 0.0), np.minimum(raised, 1.0))

@@ -97,8 +97,7 @@ class _Rotations:
 
     def disclosed(self, point: FloatArray) -> FloatArray:
         """W R of Y, (k, d)."""
-        weights: FloatArray = self.coordinates @ point.T
-        return weights
+        return self.coordinates @ point.T
 
     def distortion(self, point: FloatArray) -> float:
         """g of Y."""
@@ -112,8 +111,7 @@ class _Rotations:
     def bend(self, direction: FloatArray) -> FloatArray:
         """Multiply a direction, (d, p), by the Hessian of `error`."""
         along, across = self.projector @ (self.shift @ direction), self.projector @ direction.sum(axis=0)
-        bent: FloatArray = (along + np.outer(self.shift, across)) / len(direction)
-        return bent
+        return (along + np.outer(self.shift, across)) / len(direction)
 
     def gradient(self, point: FloatArray) -> FloatArray:
         """Compute the gradient of `error`, (d, p)."""
@@ -246,8 +244,7 @@ def _polar(matrix: FloatArray, side: float = 0.0) -> FloatArray:
 def _tangent(point: FloatArray, direction: FloatArray) -> FloatArray:
     """Keep the part of a direction that stays on the Stiefel manifold."""
     inner = point.T @ direction
-    tangent: FloatArray = direction - point @ (inner + inner.T) / 2
-    return tangent
+    return direction - point @ (inner + inner.T) / 2
 
 
 # --- cases iii and iv: free parameters ----------------------------------------------------------------------------
@@ -348,5 +345,4 @@ def _best_on_sphere(quadratic: FloatArray, linear: FloatArray, radius: float) ->
         lowest = brentq(lambda above: 1 / np.linalg.norm(solution(above)) - 1 / radius, lowest, highest, xtol=1e-300)
     step = solution(lowest)
     step[-1] = np.copysign(np.sqrt(max(radius**2 - float(step[:-1] @ step[:-1]), 0.0)), step[-1])
-    maximiser: FloatArray = vectors @ step
-    return maximiser
+    return vectors @ step

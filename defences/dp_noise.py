@@ -266,16 +266,14 @@ class DpNoise:
             raise DefenceError(_TWO_CLASSES)
         deviation, step = _in_steps(self.sigma_for(terms), terms.residual_step)
         sample = noise.discrete_gaussian(residuals.shape, deviation)
-        noisy: FloatArray = (np.rint(residuals / step) + sample.astype(np.float64)) * step
-        return noisy
+        return (np.rint(residuals / step) + sample.astype(np.float64)) * step
 
     def project_parameters(self, weights: FloatArray, terms: TrainingTerms) -> FloatArray:
         """Shorten (d, 1) parameters to this party's share of the norm that the proof assumes, unless asked not to."""
         norm = float(np.linalg.norm(weights))
         if not self.project or terms.columns > 1 or norm <= self._own_norm_bound(terms):
             return weights
-        shortened: FloatArray = weights * (self._own_norm_bound(terms) / norm)
-        return shortened
+        return weights * (self._own_norm_bound(terms) / norm)
 
     def remark(self, largest_norm: float, terms: TrainingTerms) -> str:
         """Say that this party's parameters were longer than their share of the bound; empty where they weren't.

@@ -58,8 +58,7 @@ class HiddenNoise:
     def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
         """Disturb products, (n, h). The same row gets the same noise each time."""
         gridded = on_grid(products)
-        disturbed: FloatArray = gridded + self.sigma * noise.gaussian_per_record(gridded, products.shape[1])
-        return disturbed
+        return gridded + self.sigma * noise.gaussian_per_record(gridded, products.shape[1])
 
 
 @dataclass(frozen=True)
@@ -104,5 +103,4 @@ class HiddenRounding:
 
     def protect_hidden(self, products: FloatArray, noise: NoiseSource) -> FloatArray:
         """Round products, (n, h), to multiples of the step, half to even."""
-        rounded: FloatArray = np.round(products / self.step) * self.step
-        return rounded
+        return np.round(products / self.step) * self.step

@@ -129,10 +129,7 @@ class Marvell:
         direction = apart / math.sqrt(squared)
         sample = noise.gaussian(residuals.shape)
         towards = np.outer(sample @ direction, direction)
-        protected: FloatArray = residuals + math.sqrt(squared) * (
-            along[:, None] * towards + across[:, None] * (sample - towards)
-        )
-        return protected
+        return residuals + math.sqrt(squared) * (along[:, None] * towards + across[:, None] * (sample - towards))
 
 
 def largest_auc(sum_kl: float) -> float:

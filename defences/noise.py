@@ -101,8 +101,7 @@ class NoiseSource:
 
 def on_grid(records: FloatArray) -> FloatArray:
     """Round records to multiples of 2^-24, which ``NoiseSource.gaussian_per_record`` tells apart."""
-    rounded: FloatArray = np.rint(records / _RECORD_GRID) * _RECORD_GRID
-    return rounded
+    return np.rint(records / _RECORD_GRID) * _RECORD_GRID
 
 
 def _repeating_stream(key: bytes, label: str) -> ByteStream:

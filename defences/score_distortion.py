@@ -61,8 +61,7 @@ class ScoreRounding:
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Round (n, k) scores in [0, 1] to multiples of 10^-decimals; rows sum to 1 +- k 10^-decimals / 2."""
-        rounded: FloatArray = np.round(scores, self.decimals)
-        return rounded
+        return np.round(scores, self.decimals)
 
 
 @dataclass(frozen=True)

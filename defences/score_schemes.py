@@ -23,10 +23,9 @@ import numpy as np
 from defences.base import DefenceError, DefenceSpec, ScoreContext
 from defences.decision import decisions, keep_decision
 from vfl.arrays import FloatArray
-from vfl.channels import StrongestDirection, Temperature
+from vfl.channels import RepeatableChannel, StrongestDirection, Temperature
 from vfl.learning import confidence_scores
-from vfl.theory.logit_schemes import logits_of, maximisers, scheme1_noise
-from vfl.theory.score_noise import strongest_noise
+from vfl.theory.logit_schemes import logits_of
 
 Sign = Literal[1, -1]
 
@@ -63,7 +62,7 @@ class ScoreScheme1:
     sign: Sign = 1
 
     def __post_init__(self) -> None:
-        _check_budget(self.alpha, self.sign)
+        _check_budget(self.alpha)
 
     def channel(self, classes: int) -> StrongestDirection:
         """Say what both sides know of it: a shift along v_1."""
@@ -75,10 +74,7 @@ class ScoreScheme1:
         Raises:
             DefenceError: without the Gram matrix of the parameters.
         """
-        v = self.sign * _strongest_direction(self.name, scores, context)
-        logits = logits_of(scores)
-        noise = scheme1_noise(maximisers(logits), v, self.alpha)
-        return keep_decision(confidence_scores(logits + noise), decisions(scores))
+        return _passed(self.channel(scores.shape[1]), scores, _checked_gram(self.name, scores, context))
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class ScoreScheme2:
     sign: Sign = 1
 
     def __post_init__(self) -> None:
-        _check_budget(self.alpha, self.sign)
+        _check_budget(self.alpha)
         if not 0 < self.delta < math.inf:
             raise ValueError(f"Expected delta to be a positive number, got {self.delta}: at 0 decisions tie.")
 
@@ -128,11 +124,7 @@ class ScoreScheme2:
         Raises:
             DefenceError: without the Gram matrix of the parameters.
         """
-        logits = logits_of(scores)
-        winners = maximisers(logits)
-        moved = logits + math.sqrt(self.alpha) * self.sign * _strongest_direction(self.name, scores, context)
-        lead = np.where(winners, moved, moved + self.delta).max(axis=1, keepdims=True)
-        return keep_decision(confidence_scores(np.where(winners, lead, moved)), decisions(scores))
+        return _passed(self.channel(scores.shape[1]), scores, _checked_gram(self.name, scores, context))
 
 
 @dataclass(frozen=True)
@@ -172,19 +164,21 @@ class ScoreScheme3:
 
     def protect_scores(self, scores: FloatArray, context: ScoreContext) -> FloatArray:
         """Flatten (n, k) scores: rows that sum to 1 out, with the same first-index arg max."""
-        flattened = (1.0 - self.alpha) * logits_of(scores)
-        return keep_decision(confidence_scores(flattened), decisions(scores))
+        return _passed(self.channel(scores.shape[1]), scores)
 
 
-def _check_budget(alpha: float, sign: int) -> None:
+def _check_budget(alpha: float) -> None:
     if not 0 < alpha < math.inf:
         raise ValueError(f"Expected alpha to be a positive number, got {alpha}.")
-    if sign not in (1, -1):
-        raise ValueError(f"Expected sign to be 1 or -1, got {sign}.")
 
 
-def _strongest_direction(name: str, scores: FloatArray, context: ScoreContext) -> FloatArray:
-    """v_1, (k,). Raises DefenceError without a Gram matrix of k classes."""
+def _passed(channel: RepeatableChannel, scores: FloatArray, gram: FloatArray | None = None) -> FloatArray:
+    """Scores behind a channel, each row with the decision that it had."""
+    return keep_decision(confidence_scores(channel.passed(logits_of(scores), gram)), decisions(scores))
+
+
+def _checked_gram(name: str, scores: FloatArray, context: ScoreContext) -> FloatArray:
+    """Take W W^T, (k, k). Raises DefenceError without one of k classes."""
     gram, k = context.parameter_gram, scores.shape[1]
     if gram is None:
         raise DefenceError(
@@ -196,4 +190,4 @@ def _strongest_direction(name: str, scores: FloatArray, context: ScoreContext) -
             f"{name} got a Gram matrix of shape {gram.shape} for {k} classes; it must be ({k}, {k}) finite numbers, "
             "W W^T of all passive parties' class rows together."
         )
-    return strongest_noise(gram).direction
+    return gram

@@ -1,84 +1,12 @@
 """Columns that take few values: which they are, and how likely a record has each value."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, softmax
 
 from attacks.views import PassiveMoments
 from vfl.arrays import FloatArray, IntArray
-
-# Many small fits: scikit-learn's loss, solver and stopping rule, without its checks of the input at every step.
-# As its LogisticRegression(tol=1e-3, max_iter=200) stops.
-_STOPPING = {"maxiter": 200, "maxls": 50, "gtol": 1e-3, "ftol": 64 * np.finfo(float).eps}
-
-# Coefficients, flat, to the loss and its gradient.
-_Loss: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
-
-
-def class_probabilities(inputs: FloatArray, classes: IntArray, queries: FloatArray, strength: float) -> FloatArray:
-    """Fit the classes of known records, and say how likely each is for the asked ones: (n, k).
-
-    Args:
-        inputs: (t, p), of the known records, finite.
-        classes: (t,) from 0 to k - 1; at least two are there, each of them.
-        queries: (n, p), of the asked ones, finite.
-        strength: C, the inverse of the penalty; the constant isn't penalised.
-    """
-    count = int(classes.max()) + 1
-    penalty = 1.0 / (strength * len(inputs))
-    if count == 2:
-        coefficients = _minimum(_binary(inputs, classes, penalty), inputs.shape[1] + 1)
-        second = expit(queries @ coefficients[:-1] + coefficients[-1])
-        return np.stack([1.0 - second, second], axis=1)
-    flat = _minimum(_multinomial(inputs, classes, penalty), count * (inputs.shape[1] + 1))
-    table = flat.reshape(count, -1, order="F")
-    probabilities: FloatArray = softmax(queries @ table[:, :-1].T + table[:, -1], axis=1)
-    return probabilities
-
-
-def _minimum(loss: _Loss, size: int) -> FloatArray:
-    parameters: FloatArray = minimize(loss, np.zeros(size), method="L-BFGS-B", jac=True, options=_STOPPING).x
-    return parameters
-
-
-def _binary(inputs: FloatArray, classes: IntArray, penalty: float) -> _Loss:
-    truth = classes.astype(np.float64)
-
-    def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
-        weights = coefficients[:-1]
-        raw = inputs @ weights + coefficients[-1]
-        value = (np.logaddexp(0.0, raw) - truth * raw).sum() / len(inputs) + 0.5 * penalty * weights @ weights
-        off = (expit(raw) - truth) / len(inputs)
-        return float(value), np.append(inputs.T @ off + penalty * weights, off.sum())
-
-    return loss
-
-
-def _multinomial(inputs: FloatArray, classes: IntArray, penalty: float) -> _Loss:
-    count = int(classes.max()) + 1
-    records, one_hot = np.arange(len(inputs)), np.eye(count)[classes]
-
-    def loss(coefficients: FloatArray) -> tuple[float, FloatArray]:
-        table = coefficients.reshape(count, -1, order="F")
-        weights = table[:, :-1]
-        raw = inputs @ weights.T + table[:, -1]
-        raw -= raw.max(axis=1, keepdims=True)
-        powers = np.exp(raw)
-        sums = powers.sum(axis=1, keepdims=True)
-        value = (np.log(sums[:, 0]) - raw[records, classes]).sum() / len(inputs)
-        value += 0.5 * penalty * (weights * weights).sum()
-        off = (powers / sums - one_hot) / len(inputs)
-        gradient = np.empty_like(table)
-        gradient[:, :-1] = off.T @ inputs + penalty * weights
-        gradient[:, -1] = off.sum(axis=0)
-        return float(value), gradient.ravel(order="F")
-
-    return loss
-
 
 # Of columns whose support nobody told: at most so many values, each in so many records on average.
 _MOST_VALUES, _RECORDS_PER_VALUE = 20, 4
@@ -107,8 +35,7 @@ class CategoryPrior:
     @property
     def mean(self) -> FloatArray:
         """The columns' mean: (m,), or (n, m) where records differ."""
-        mean: FloatArray = self.frequencies @ self.values
-        return mean
+        return self.frequencies @ self.values
 
     def of(self, n: int) -> FloatArray:
         """Predict the frequencies of each of n records, (n, k)."""
@@ -178,8 +105,7 @@ def classify(
     by_classifier = _logistic(inputs, one_hot)
 
     def smooth(probabilities: FloatArray) -> FloatArray:
-        smoothed: FloatArray = (1 - share) * probabilities + share * category.frequencies
-        return smoothed
+        return (1 - share) * probabilities + share * category.frequencies
 
     if by_classifier is None:
         return replace(category, frequencies=smooth(predicted)), smooth(left_out)
@@ -209,13 +135,18 @@ def _logistic(inputs: tuple[FloatArray, FloatArray], one_hot: FloatArray) -> tup
 
 
 def _fitted(strength: float, inputs: FloatArray, one_hot: FloatArray, queries: FloatArray) -> FloatArray:
-    inputs = inputs[:_MOST_RECORDS]
-    present, classes = np.unique(one_hot[:_MOST_RECORDS].argmax(axis=1), return_inverse=True)
+    from sklearn import config_context  # slow to import
+    from sklearn.linear_model import LogisticRegression
+
+    inputs, classes = inputs[:_MOST_RECORDS], one_hot[:_MOST_RECORDS].argmax(axis=1)
     probabilities = np.zeros((len(queries), one_hot.shape[1]))
-    if len(present) < 2:
-        probabilities[:, present] = 1.0
+    if len(np.unique(classes)) < 2:
+        probabilities[:, classes[0]] = 1.0
     elif len(queries):
-        probabilities[:, present] = class_probabilities(inputs, classes, queries, strength)
+        # Of many small fits, checks of what goes in would take most of the time.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            model = LogisticRegression(C=strength, tol=1e-3, max_iter=200).fit(inputs, classes)
+            probabilities[:, model.classes_] = model.predict_proba(queries)
     return probabilities
 
 

@@ -1,5 +1,6 @@
 """What happens to scores on their way, by channels that anyone can repeat, such as temperatures or rounding."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from vfl.arrays import FloatArray
 from vfl.channels import RepeatableChannel
 from vfl.channels.base import normalised
+
+_STEP = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +48,10 @@ class ForwardStages:
     def jacobian(self, logits: FloatArray) -> FloatArray:
         """Differentiate log scores by logits, (m, k, k), at (m, k) logits, by central differences; rounding aside."""
         smooth = ForwardStages(tuple(stage for stage in self.stages if stage.is_smooth), self.gram)
-        step = 1e-5
-        columns = [
-            (smooth.log_scores(logits + step * unit) - smooth.log_scores(logits - step * unit)) / (2 * step)
-            for unit in np.eye(logits.shape[1])
-        ]
-        return np.stack(columns, axis=2)
+        return slopes_of(smooth.log_scores, logits)
+
+
+def slopes_of(function: Callable[[FloatArray], FloatArray], points: FloatArray) -> FloatArray:
+    """Differentiate a function from (m, r) to (m, k) by each row's own numbers, (m, k, r), by central differences."""
+    steps = _STEP * np.eye(points.shape[1])
+    return np.stack([(function(points + step) - function(points - step)) / (2 * _STEP) for step in steps], axis=2)

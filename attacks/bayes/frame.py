@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attacks.bayes.forward import slopes_of
 from attacks.bayes.observation import Observation
 from attacks.bayes.prior import GaussianPrior
 from vfl.arrays import FloatArray, IntArray
@@ -55,12 +56,7 @@ class Frame:
         """Differentiate logits by a: (m, k, r)."""
         if self.effect is not None:
             return np.broadcast_to(self.effect, (len(rows), *self.effect.shape))
-        step = 1e-5
-        columns = [
-            (self.logits(coordinates + step * unit, rows) - self.logits(coordinates - step * unit, rows)) / (2 * step)
-            for unit in np.eye(coordinates.shape[1])
-        ]
-        return np.stack(columns, axis=2)
+        return slopes_of(lambda moved: self.logits(moved, rows), coordinates)
 
     def points(self, informed: FloatArray, uninformed: FloatArray, rows: IntArray) -> FloatArray:
         """Features at a and w, (m, d)."""

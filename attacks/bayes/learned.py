@@ -9,7 +9,7 @@ takes is another question: classifiers answer it.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy.optimize import nnls
@@ -17,7 +17,6 @@ from scipy.optimize import nnls
 from attacks.base import AttackSpec, Reconstruction, require
 from attacks.bayes.categories import CategoryPrior, published_categories, seen_categories
 from attacks.bayes.records import check_records, checked_records, one_hot_labels, predict
-from attacks.prediction.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
 from vfl.arrays import FloatArray
 from vfl.theory.logit_schemes import logits_of
@@ -88,7 +87,6 @@ class LearnedRegression:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_option(self.name, "model", self.model, get_args(Model))
         check_records(self.name, self.records)
         if self.seed < 0:
             raise ValueError(f"{self.name} can't take seed={self.seed}: seeds are 0 or more.")
@@ -156,8 +154,7 @@ def _scores_seen(view: PredictionView, records: AuxiliaryRows) -> list[tuple[Flo
 
 def _differences(logits: FloatArray) -> FloatArray:
     """Subtract the first of the (n, k) columns from the others: (n, k - 1)."""
-    differences: FloatArray = logits[:, 1:] - logits[:, :1]
-    return differences
+    return logits[:, 1:] - logits[:, :1]
 
 
 def _learner(package: str, name: str, options: Mapping[str, Any], seed: int) -> _Learner:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.bayes.forward import ForwardStages
-from attacks.bayes.observation import ExactLogits
 from vfl.arrays import FloatArray
 from vfl.channels import Likelihood
-from vfl.channels.likelihoods import EXACT_VARIANCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +28,11 @@ class LogitEstimate:
     def covariance(self) -> FloatArray:
         """Estimate the covariance of errors of the differences of consecutive classes: (n, k - 1, k - 1)."""
         differences = np.diff(np.eye(self.variance.shape[1]), axis=0)
-        covariance: FloatArray = (differences * self.variance[:, None, :]) @ differences.T
-        return covariance
+        return (differences * self.variance[:, None, :]) @ differences.T
 
 
-def estimated_logits(forward: ForwardStages, likelihood: Likelihood | ExactLogits) -> LogitEstimate | None:
+def estimated_logits(forward: ForwardStages, likelihood: Likelihood) -> LogitEstimate | None:
     """Guess logits; None where only a decision, or what a purifier left, is known."""
-    if isinstance(likelihood, ExactLogits):
-        return LogitEstimate(likelihood.logits, np.full(likelihood.logits.shape, EXACT_VARIANCE))
     moments = likelihood.moments()
     if moments is None:
         return None

@@ -10,7 +10,6 @@ from attacks.base import AttackSpec, require
 from attacks.bayes.logit_estimate import estimated_logits
 from attacks.bayes.observation import likelihood_of
 from attacks.bayes.prior import Belief, from_covariance, from_marginals, from_nothing
-from attacks.prediction.linear_system import check_option
 from attacks.views import PredictionView, ViewError
 from vfl.adversary_words import Level
 from vfl.arrays import FloatArray
@@ -48,9 +47,6 @@ class MethodOfMoments:
     Attributes:
         prior: what it knows beforehand of mu and Sigma. "half": ranges only, 1/2 and I/12; "mean": each passive
             column's mean and variance; "covariance": their covariance besides (both from the view's moments).
-
-    Raises:
-        ValueError: for an option out of range.
     """
 
     name: ClassVar[str] = "method_of_moments"
@@ -68,9 +64,6 @@ class MethodOfMoments:
     )
 
     prior: Literal["half", "mean", "covariance"] = "half"
-
-    def __post_init__(self) -> None:
-        check_option(self.name, "prior", self.prior, tuple(_LEVELS))
 
     @property
     def level(self) -> Level:
@@ -103,8 +96,7 @@ class MethodOfMoments:
         if view.n < 2:
             return believed.mean
         moved = _moved(shares, covered, believed.mean[0], believed.covariance)
-        estimate: FloatArray = np.clip(believed.mean + moved, 0.0, 1.0)
-        return estimate
+        return np.clip(believed.mean + moved, 0.0, 1.0)
 
 
 def _shares(attack: MethodOfMoments, view: PredictionView) -> tuple[FloatArray, FloatArray]:
@@ -129,8 +121,7 @@ def _covariance(values: FloatArray) -> FloatArray:
     """Compute the covariance of (n, m) values, (m, m); zeros of fewer than two."""
     if len(values) < 2:
         return np.zeros((values.shape[1], values.shape[1]))
-    covariance: FloatArray = np.atleast_2d(np.cov(values.T))
-    return covariance
+    return np.atleast_2d(np.cov(values.T))
 
 
 def _moved(shares: FloatArray, covered: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:

@@ -63,8 +63,6 @@ class Target:
     def log_density(self, informed: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
         """Prior and likelihood of a, without the box: (m,)."""
         density: FloatArray = -0.5 * (informed**2).sum(axis=1)
-        if isinstance(self.observation.likelihood, ExactLogits):
-            return density
         return density + self.observation.likelihood.log_density(self.log_scores(informed, rows), rows, slack)
 
     def log_scores(self, informed: FloatArray, rows: IntArray) -> FloatArray:
@@ -73,8 +71,6 @@ class Target:
 
     def distance(self, informed: FloatArray, rows: IntArray) -> FloatArray:
         """Measure how far it is from where the delivered rows are possible: (m,)."""
-        if isinstance(self.observation.likelihood, ExactLogits):
-            return np.zeros(len(rows))
         return self.observation.likelihood.distance(self.log_scores(informed, rows), rows)
 
     def scale(self, informed: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:

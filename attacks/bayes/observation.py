@@ -11,9 +11,9 @@ import numpy as np
 
 from attacks.bayes.forward import ForwardStages
 from attacks.views import PredictionView, ViewError
-from vfl.arrays import FloatArray
+from vfl.arrays import FloatArray, IntArray
 from vfl.channels import ChannelError, Delivered, Likelihood, RepeatableChannel, ScoreChannel, Undeclared
-from vfl.channels.likelihoods import NARROWEST, DifferenceIntervals, NearEquality
+from vfl.channels.likelihoods import EXACT_VARIANCE, NARROWEST, DifferenceIntervals, NearEquality
 from vfl.learning.networks import DenseNetwork
 from vfl.theory.logit_schemes import logits_of
 from vfl.theory.prediction import equations
@@ -23,14 +23,22 @@ _SMALLEST = 5e-324
 
 
 @dataclass(frozen=True, eq=False)
-class ExactLogits:
-    """All differences of the logits are known.
+class ExactLogits(Likelihood):
+    """All differences of the logits are known: records are where they are as delivered.
 
     Attributes:
         logits: (n, k), up to a constant per record.
     """
 
     logits: FloatArray
+
+    def log_density(self, log_scores: FloatArray, rows: IntArray, slack: FloatArray) -> FloatArray:
+        """0: what is searched lies on solutions."""
+        return np.zeros(len(rows))
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Take the logits, which are off by rounding alone."""
+        return self.logits, np.full(self.logits.shape, EXACT_VARIANCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +55,7 @@ class Observation:
 
     known: FloatArray
     model: FloatArray | DenseNetwork
-    likelihood: Likelihood | ExactLogits
+    likelihood: Likelihood
     forward: ForwardStages = field(default_factory=ForwardStages)
     error: FloatArray | None = None
 
@@ -92,7 +100,7 @@ def observe(view: PredictionView, error: FloatArray | None = None) -> Observatio
 
 def likelihood_of(
     scores: FloatArray, channel: tuple[ScoreChannel, ...], gram: FloatArray | None
-) -> tuple[ForwardStages, Likelihood | ExactLogits]:
+) -> tuple[ForwardStages, Likelihood]:
     """Split a channel into what can be repeated and the likelihood of the delivered (n, k) scores given the rest.
 
     Raises:
@@ -106,7 +114,7 @@ def likelihood_of(
 
 def _read(
     scores: FloatArray, channel: tuple[ScoreChannel, ...], gram: FloatArray | None
-) -> tuple[ForwardStages, Likelihood | ExactLogits]:
+) -> tuple[ForwardStages, Likelihood]:
     logits = logits_of(scores)
     for stage in channel:
         if isinstance(stage, Undeclared):
@@ -145,7 +153,7 @@ def _shares(view: PredictionView) -> tuple[FloatArray, FloatArray | DenseNetwork
     return view.features_active @ view.weights_active.T + view.bias + shift, view.weights_passive
 
 
-def _exact(logits: FloatArray, scores: FloatArray) -> ExactLogits | DifferenceIntervals:
+def _exact(logits: FloatArray, scores: FloatArray) -> Likelihood:
     """Equations, unless a score is 0: that one is only smaller than any number."""
     nothing = scores <= 0.0
     if not nothing.any():

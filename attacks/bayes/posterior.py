@@ -17,7 +17,6 @@ from attacks.bayes.sampled_supports import sample_on_supports
 from attacks.bayes.sampling import SampledPosterior, box_agrees, sampled_posterior
 from attacks.bayes.stacking import stacked
 from attacks.bayes.support import condition_on_supports
-from attacks.prediction.linear_system import check_option
 from attacks.views import AuxiliaryRows, PredictionView
 from vfl.adversary_words import Level
 from vfl.arrays import BoolArray, FloatArray, IntArray
@@ -128,7 +127,6 @@ class BayesianAdversary:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_option(self.name, "prior", self.prior, tuple(_LEVELS))
         check_records(self.name, self.records)
         if self.draws < 1 or self.seed < 0:
             raise ValueError(

@@ -111,8 +111,7 @@ def _of_errors(residuals: FloatArray) -> FloatArray:
         return unsure
     share = float(import_module("sklearn.covariance").ledoit_wolf_shrinkage(residuals, assume_centered=True))
     covariance: FloatArray = residuals.T @ residuals / t
-    shrunk: FloatArray = (1 - share) * covariance + share * np.diag(np.diag(covariance)) + unsure
-    return shrunk
+    return (1 - share) * covariance + share * np.diag(np.diag(covariance)) + unsure
 
 
 def checked_records(view: PredictionView, records: int | None) -> AuxiliaryRows:

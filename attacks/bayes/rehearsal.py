@@ -39,5 +39,4 @@ def trust(moved: FloatArray, missed: FloatArray) -> FloatArray:
     """
     width = (moved**2).sum(axis=0)
     part = np.where(width > 0, (moved * missed).sum(axis=0) / np.maximum(width, 1e-300), 1.0)
-    trusted: FloatArray = (1.0 + np.clip(part, 0.0, 1.0)) / 2
-    return trusted
+    return (1.0 + np.clip(part, 0.0, 1.0)) / 2

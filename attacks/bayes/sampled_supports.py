@@ -78,7 +78,6 @@ def _is_enumerable(belief: Belief, observation: Observation) -> bool:
 
 def _enumerated(belief: Belief, observation: Observation) -> tuple[Posterior, BoolArray, bool]:
     """Weigh every combination of values by its frequency and by how likely it makes the answers."""
-    assert not isinstance(observation.likelihood, ExactLogits)  # noqa: S101 - for the type checker
     likelihood, categories = observation.likelihood, belief.categories
     n, d = belief.gaussian.mean.shape
     choices = np.indices([len(one.values) for one in categories]).reshape(len(categories), -1)
@@ -111,8 +110,7 @@ def _kernels(draws: FloatArray) -> FloatArray:
     narrowest = np.sqrt(np.maximum(variances.min(axis=1), 0.0)) if r else np.zeros(n)
     width = _DRAWS ** (-1 / (r + 4)) * narrowest
     steps = np.floor(np.log2(np.maximum(width, _NARROWEST)))
-    widths: FloatArray = np.where(width > _NARROWEST, 2.0**steps, 0.0)
-    return widths
+    return np.where(width > _NARROWEST, 2.0**steps, 0.0)
 
 
 def _representatives(draws: FloatArray, count: int) -> FloatArray:

@@ -233,8 +233,7 @@ def effective_samples(draws: FloatArray) -> FloatArray:
     pairs = correlations[: count // 2 * 2].reshape(count // 2, 2, *draws.shape[1:]).sum(axis=1)
     falling = np.maximum(np.minimum.accumulate(pairs, axis=0), 0.0)
     time = np.maximum(2.0 * falling.sum(axis=0) - 1.0, 1.0)
-    effective: FloatArray = np.where(constant, count, count / time)
-    return effective
+    return np.where(constant, count, count / time)
 
 
 # --- where walks start --------------------------------------------------------------------------------------------
@@ -301,8 +300,7 @@ def _solved(
 
 
 def _columns(frame: Frame, rows: IntArray, coordinates: FloatArray) -> FloatArray:
-    columns: FloatArray = frame.centre[rows] + coordinates @ np.hstack([frame.informed, frame.uninformed]).T
-    return columns
+    return frame.centre[rows] + coordinates @ np.hstack([frame.informed, frame.uninformed]).T
 
 
 def _coordinates(frame: Frame, rows: IntArray, columns: FloatArray) -> FloatArray:
@@ -328,8 +326,7 @@ def _led_inside(walkers: Walkers, target: Target, generator: np.random.Generator
     outside = target.distance(walkers.informed, walkers.rows)
     walkers.slack = outside
     walkers.scale = target.scale(walkers.informed, walkers.rows, walkers.slack)
-    contradicted: BoolArray = outside > _STRAY
-    return contradicted
+    return outside > _STRAY
 
 
 def _adapt(walkers: Walkers, path: FloatArray) -> None:

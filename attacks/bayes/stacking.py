@@ -132,7 +132,7 @@ def _narrow(exact: Observation) -> Observation:
     return replace(exact, likelihood=_as_intervals(exact.likelihood))
 
 
-def _as_intervals(likelihood: Likelihood | ExactLogits) -> Likelihood:
+def _as_intervals(likelihood: Likelihood) -> Likelihood:
     if not isinstance(likelihood, ExactLogits):
         return likelihood
     lead = likelihood.logits - likelihood.logits[:, :1]

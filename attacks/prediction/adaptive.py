@@ -95,8 +95,7 @@ def _parameter_gram(view: PredictionView) -> FloatArray | None:
     # An orthonormal matrix, -I included, drops out of W W^T.
     if disclosure is not None and disclosure.kind == "any":
         return None
-    gram: FloatArray = weights @ weights.T
-    return gram
+    return weights @ weights.T
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from attacks.base import AttackSpec, require
 from attacks.registry import attack_class, load
 from attacks.views import PredictionView, ViewError
 from vfl.arrays import FloatArray, IntArray
+from vfl.channels.base import normalised
 from vfl.learning.confidence import confidence_scores
 
 # Below any softmax output in float64: keeps logarithms finite.
@@ -79,10 +80,6 @@ class Agnostic:
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.refine not in ("none", "scores", "labels"):
-            raise ValueError(f"refine={self.refine!r}: choose one of none, scores, labels.")
-        if self.training not in ("adam", "converged"):
-            raise ValueError(f"training={self.training!r}: choose one of adam, converged.")
         if self.delivered < 1 or not self.l2 >= 0:
             raise ValueError(f"Expected delivered >= 1 and l2 >= 0, got {self.delivered} and {self.l2}.")
         if not 0 < self.alpha < np.inf:
@@ -108,8 +105,7 @@ class Agnostic:
             estimate = np.linalg.solve(triangle, orthonormal.T @ target.T).T
         else:
             estimate = load(self.base).reconstruct(replace(view, scores=scores, network=None))
-        clamped: FloatArray = np.clip(estimate, 0.0, 1.0)
-        return clamped
+        return np.clip(estimate, 0.0, 1.0)
 
     def adversary_scores(self, view: PredictionView) -> FloatArray:
         """Compute the (refined) adversary model's scores of the attacked records: (n, k).
@@ -185,12 +181,12 @@ def _early_stopped(features: FloatArray, labels: IntArray, classes: int, generat
         shuffled = generator.permutation(training)
         for batch in (shuffled[at : at + _BATCH_SIZE] for at in range(0, len(shuffled), _BATCH_SIZE)):
             rows, step = features[batch], step + 1
-            gradient = rows.T @ (np.exp(_log_softmax(rows @ model)) - one_hot[batch]) / len(batch)
+            gradient = rows.T @ (np.exp(normalised(rows @ model)) - one_hot[batch]) / len(batch)
             mean = 0.9 * mean + 0.1 * gradient
             square = 0.999 * square + 0.001 * gradient**2
             scale = np.sqrt(square / (1 - 0.999**step)) + 1e-8
             model = model - _LEARNING_RATE * mean / (1 - 0.9**step) / scale
-        loss = -(one_hot[held_out] * _log_softmax(features[held_out] @ model)).sum()
+        loss = -(one_hot[held_out] * normalised(features[held_out] @ model)).sum()
         if loss < best_loss:
             best, best_loss, stale = model, loss, 0
         else:
@@ -219,13 +215,13 @@ def _minimise(
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         model = theta.reshape(shape)
-        log_scores = _log_softmax(features @ model)
+        log_scores = normalised(features @ model)
         value = -(one_hot * log_scores).sum() / rows + l2 * (model[:-1] ** 2).sum()
         gradient = features.T @ (np.exp(log_scores) - one_hot) / rows
         gradient[:-1] += 2 * l2 * model[:-1]
         if delivered is not None:
             inputs, scores, alpha = delivered
-            log_scores = _log_softmax(inputs @ model)
+            log_scores = normalised(inputs @ model)
             mismatch = np.where(scores > 0, log_scores - np.log(np.maximum(scores, _SMALLEST)), 0.0)
             value += alpha * (mismatch**2).sum() / len(inputs)
             pull = mismatch - np.exp(log_scores) * mismatch.sum(axis=1, keepdims=True)
@@ -236,9 +232,3 @@ def _minimise(
     solution = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     trained: FloatArray = solution.x.reshape(shape)
     return trained
-
-
-def _log_softmax(logits: FloatArray) -> FloatArray:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    result: FloatArray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return result

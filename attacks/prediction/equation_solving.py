@@ -14,35 +14,14 @@ Where the paper's assumptions fail, every attack of this family does the same, a
 """
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from attacks.base import AttackSpec
-from attacks.prediction.linear_system import LinearSystem, box_solutions, check_option, linear_system, white_box
+from attacks.prediction.linear_system import box_solutions, linear_system, white_box
 from attacks.views import PredictionView
 from vfl.arrays import FloatArray
-
-# --- the reference path -------------------------------------------------------------------------------------
-
-
-def _constrained_by_cvxpy(system: LinearSystem) -> FloatArray:
-    """min ||A x - b|| over the box by cvxpy, record by record: one arbitrary minimiser each, (n, d)."""
-    cp: Any = import_module("cvxpy")  # an optional extra, whose own types are incomplete
-    d = system.matrix.shape[1]
-    unknown, side = cp.Variable(d), cp.Parameter(len(system.matrix))
-    objective = cp.Minimize(cp.sum_squares(system.matrix @ unknown - side))
-    problem = cp.Problem(objective, [unknown >= 0, unknown <= 1])
-    estimates = np.empty((len(system.right_hand_sides), d))
-    for row, right_hand_side in enumerate(system.right_hand_sides):
-        side.value = right_hand_side
-        problem.solve(solver=cp.CLARABEL)
-        estimates[row] = np.clip(unknown.value, 0.0, 1.0)
-    return estimates
-
-
-# --- attacks ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -109,29 +88,19 @@ class HalfStar:
 class ConstrainedLeastSquares:
     """CLS: estimates a point of the box with the smallest ||A x - b|| (Rassouli section IV). For d >= k there are many.
 
-    Attributes:
-        solver: "minimum_norm" gives the one of minimum norm, which is unique; "cvxpy" gives the one where Clarabel
-            happens to stop, as the paper's figures do, record by record. The latter's MSE says as much about the solver
-            as about the leak.
+    The one of minimum norm, which is unique, is taken. The paper's figures have the one where a solver happens to stop,
+    whose MSE says as much about the solver as about the leak.
     """
 
     name: ClassVar[str] = "cls"
     spec: ClassVar[AttackSpec] = white_box(
         "Rassouli IV, after eq. 10", "the solution of least error within the range of the columns"
     )
-    solver: Literal["minimum_norm", "cvxpy"] = "minimum_norm"
-
-    def __post_init__(self) -> None:
-        check_option(self.name, "solver", self.solver, ("minimum_norm", "cvxpy"))
 
     def reconstruct(self, view: PredictionView) -> FloatArray:
         """Estimate features, (n, d) in [0, 1].
 
         Raises:
             ViewError: when the view lacks a piece.
-            ModuleNotFoundError: for solver="cvxpy" without cvxpy.
         """
-        system = linear_system(self, view)
-        if self.solver == "cvxpy":
-            return _constrained_by_cvxpy(system)
-        return box_solutions(self.name, system, 0.0).points
+        return box_solutions(self.name, linear_system(self, view), 0.0).points

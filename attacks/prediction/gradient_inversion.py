@@ -24,12 +24,6 @@ else:
 
 Distance = Literal["mse", "kld"]
 
-_CHOICES = {
-    "distance": ("mse", "kld"),
-    "init": ("zero", "half", "random"),
-    "clamp": ("each_step", "straight_through", "at_end"),
-}
-
 
 @dataclass(frozen=True)
 class GradientInversion:
@@ -78,9 +72,6 @@ class GradientInversion:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for option, choices in _CHOICES.items():
-            if getattr(self, option) not in choices:
-                raise ValueError(f"{option}={getattr(self, option)!r}: choose one of {', '.join(choices)}.")
         if self.steps < 1 or not self.learning_rate > 0 or not self.tolerance >= 0:
             raise ValueError("gia needs steps >= 1, learning_rate > 0 and tolerance >= 0.")
 
@@ -111,8 +102,7 @@ class GradientInversion:
                 if self.clamp == "each_step":
                     estimate.clamp_(0.0, 1.0)
                 estimate[done] = before[done]
-        result: FloatArray = estimate.detach().clamp(0.0, 1.0).numpy()
-        return result
+        return estimate.detach().clamp(0.0, 1.0).numpy()
 
     def _scored(self, estimate: torch.Tensor) -> torch.Tensor:
         """Choose the point whose distance is measured, and whose gradient moves the estimate."""

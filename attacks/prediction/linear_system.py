@@ -48,8 +48,7 @@ class LinearSystem:
     @property
     def minimum_norm(self) -> FloatArray:
         """Compute A^+ b of every record, (n, d)."""
-        solutions: FloatArray = self.coordinates @ self.space.basis.T
-        return solutions
+        return self.coordinates @ self.space.basis.T
 
     def restricted_to(self, features: IntArray) -> "LinearSystem":
         """Restrict the equations to some features, which must include all that have a weight."""
@@ -91,13 +90,3 @@ def box_solutions(attack: str, system: LinearSystem, centre: float) -> BoxSoluti
     if unfinished:
         _log.warning("%s: %d records did not converge in the batch and were solved one by one.", attack, unfinished)
     return solutions
-
-
-def check_option(attack: str, option: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Accept an option's value only if it is one of those allowed.
-
-    Raises:
-        ValueError: names the choices.
-    """
-    if value not in allowed:
-        raise ValueError(f"{attack} can't take {option}={value!r}: choose one of {', '.join(allowed)}.")

@@ -49,10 +49,6 @@ class OneFeature:
     pair: int = 0
 
     def __post_init__(self) -> None:
-        if self.case not in (1, 2, 3):
-            raise ValueError(f"case={self.case!r}: choose 1 (b = 0), 2 (omega b > 0) or 3 (omega b < 0).")
-        if self.omega_sign not in ("unknown", "positive", "negative"):
-            raise ValueError(f"omega_sign={self.omega_sign!r}: choose one of unknown, positive, negative.")
         if self.pair < 0:
             raise ValueError(f"Expected pair >= 0, got {self.pair}.")
 

@@ -138,8 +138,7 @@ def linear_weights(features: FloatArray, secret: FloatArray, received: FloatArra
     weights, _, rank, _ = np.linalg.lstsq(inputs, received)
     off = np.abs(inputs @ weights - received).max(axis=0, initial=0.0)
     follows: BoolArray = (off <= _EXACT) & (len(inputs) >= rank + _MORE)
-    exact_weights: FloatArray = np.where(follows, weights, np.nan)
-    return exact_weights
+    return np.where(follows, weights, np.nan)
 
 
 def _independent(weights: FloatArray) -> IntArray:

@@ -71,8 +71,7 @@ def project_onto_solutions(space: RowSpace, coordinates: FloatArray, centre: flo
 
 
 def _tolerance(coordinates: FloatArray) -> FloatArray:
-    tolerance: FloatArray = _RESIDUAL * np.maximum(1.0, _largest(coordinates))
-    return tolerance
+    return _RESIDUAL * np.maximum(1.0, _largest(coordinates))
 
 
 def _largest(values: FloatArray) -> FloatArray:

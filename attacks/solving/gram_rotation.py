@@ -163,8 +163,7 @@ class _Search:
 
     def _odd(self, squares: FloatArray) -> FloatArray:
         """Weigh squares of standard scores, large ones less."""
-        weighed: FloatArray = self._forgiven * np.log1p(squares / self._forgiven)
-        return weighed
+        return self._forgiven * np.log1p(squares / self._forgiven)
 
     def _beyond(self, columns: FloatArray) -> FloatArray:
         over = np.maximum(np.maximum(self._low - columns, columns - self._high), 0.0)

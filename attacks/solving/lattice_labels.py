@@ -171,8 +171,7 @@ def _heights(matrix: IntArray) -> FloatArray:
     """Measure the distance of each column from the span of those before it; 0 where it lies in that."""
     heights = np.abs(np.diag(np.linalg.qr(matrix.astype(np.float64), mode="r")))
     norms = np.linalg.norm(matrix[:, : len(heights)].astype(np.float64), axis=0)
-    distances: FloatArray = np.where(heights > _DEPENDENT * norms, heights, 0.0)
-    return distances
+    return np.where(heights > _DEPENDENT * norms, heights, 0.0)
 
 
 def _ambiguous(log2_others: float) -> str:

@@ -157,8 +157,7 @@ def nearest_points(basis: IntArray, target: FloatArray, *, width: int) -> IntArr
     """
     directions, triangle = _triangle(basis)
     coefficients, _ = _in_breadth(triangle, directions.T @ target, width, np.inf)
-    points: IntArray = coefficients.astype(np.int64) @ basis
-    return points
+    return coefficients.astype(np.int64) @ basis
 
 
 def _shorter(triangle: FloatArray, width: int) -> IntArray | None:

@@ -19,7 +19,7 @@ import numpy as np
 from attacks.base import AttackSpec, require
 from attacks.training.gradient_direction import GradientDirection, check_passive
 from attacks.training.label_completion import UNNAMED, named_classes, with_columns
-from attacks.training.least_norm import by_batch, least_norm
+from attacks.training.least_norm import by_batch, least_norm, told_share
 from attacks.training.recovered_labels import EstimatedLabels, last_epoch
 from attacks.training.smooth_shares import whitening
 from attacks.training.trajectory_labels import TrajectoryLabels, draws_anew, label_terms, places
@@ -109,13 +109,11 @@ class BatchInversion:
         apart = terms.precision * ((points[:, None] - centres) ** 2).sum(axis=2)
         probabilities = np.full((linear.n, linear.classes), np.nan)
         probabilities[terms.rows] = likely = confidence_scores(-apart / 2)
-        entropy = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
-        share = 1 - float(entropy) / math.log(linear.classes)
         details = {**terms.details, "scatter_within_groups": round(grouped, 4)}
         reason = "" if grouped <= _GROUPED else _WHY_NOTHING
         if reason:
             probabilities[:] = np.nan
-        return EstimatedLabels(probabilities, terms.rows, last_epoch(linear), share, details, reason)
+        return EstimatedLabels(probabilities, terms.rows, last_epoch(linear), told_share(likely), details, reason)
 
 
 def _clusters(points: FloatArray, count: int, seed: int) -> tuple[FloatArray, float]:
@@ -219,5 +217,4 @@ def _smoothed(values: FloatArray, window: FloatArray) -> FloatArray:
     centre = len(window) // 2
     sums = np.convolve(values, window)[centre : centre + len(values)]
     counts = np.convolve(np.ones(len(values)), window)[centre : centre + len(values)]
-    smoothed: FloatArray = sums / counts
-    return smoothed
+    return sums / counts

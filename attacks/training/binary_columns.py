@@ -135,8 +135,7 @@ def _binary(settled: FloatArray, records: IntArray) -> FloatArray:
         nearest = np.clip(np.rint(values), 0, 1)
         patterns = patterns[(np.abs(values - nearest) < _NEAR).all(axis=1)]
     columns = np.abs(np.rint(settled @ patterns.T))
-    varied: FloatArray = columns[:, np.ptp(columns, axis=0) > 0]
-    return varied
+    return columns[:, np.ptp(columns, axis=0) > 0]
 
 
 def _short(settled: FloatArray, records: IntArray) -> FloatArray:
@@ -170,8 +169,7 @@ def _whole_columns(settled: FloatArray, records: IntArray) -> FloatArray:
         return np.zeros((0, len(settled)))
     # By length in all records, so that what is 1 in few of them comes out by itself.
     basis = lll_reduced(rounded[:, is_whole].T.astype(np.int64))
-    vectors: FloatArray = basis[basis.any(axis=1)].astype(np.float64)
-    return vectors
+    return basis[basis.any(axis=1)].astype(np.float64)
 
 
 def _irreducible(columns: FloatArray) -> FloatArray:

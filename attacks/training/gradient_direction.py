@@ -183,5 +183,4 @@ def _turned(directions: FloatArray, units: FloatArray, nearest: IntArray) -> Flo
 
 def _unit(rows: FloatArray) -> FloatArray:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: FloatArray = rows / np.where(lengths > 0, lengths, 1.0)
-    return unit
+    return rows / np.where(lengths > 0, lengths, 1.0)

@@ -235,8 +235,7 @@ def _in_turns(sums: _Sums, rank: int, wider: int) -> _Fitted | None:
 def _span(path: FloatArray, rank: int) -> FloatArray:
     """Find the directions, (d, rank), in which weights are at any step."""
     left_vectors, sizes, _ = np.linalg.svd(np.moveaxis(path, 0, 1).reshape(path.shape[1], -1), full_matrices=False)
-    span: FloatArray = left_vectors[:, : min(rank, int((sizes > _RANK * sizes[0]).sum()))]
-    return span
+    return left_vectors[:, : min(rank, int((sizes > _RANK * sizes[0]).sum()))]
 
 
 def _orthonormal(basis: FloatArray, smallest: float) -> FloatArray:

@@ -61,10 +61,6 @@ class GramSpace:
         seconds=lambda extent: 2.0 + 0.0003 * extent.records + 0.07 * min(extent.features, 50) ** 2,
     )
 
-    def __post_init__(self) -> None:
-        if self.prior not in get_args(Prior):
-            raise ValueError(f"Expected prior to be one of {', '.join(get_args(Prior))}; got {self.prior!r}.")
-
     @property
     def level(self) -> Level:
         """What its adversary knows beforehand."""

@@ -198,8 +198,7 @@ def _solved(weights: FloatArray, products: FloatArray, start: FloatArray, penalt
     normal = matrix @ matrix.transpose(0, 2, 1)
     size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / start.shape[1]
     normal = normal + (penalty * size + 1e-300) * np.eye(start.shape[1])
-    solved: FloatArray = start + np.linalg.solve(normal, matrix @ residuals[:, :, None])[:, :, 0]
-    return solved
+    return start + np.linalg.solve(normal, matrix @ residuals[:, :, None])[:, :, 0]
 
 
 def regressed(inputs: FloatArray, records: KnownRecords) -> FloatArray:

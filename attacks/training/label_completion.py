@@ -11,6 +11,7 @@ import numpy as np
 
 from attacks.training_views import TrainingView
 from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
 
 # Of the scores' spread.
 _OWN, _TINY = 0.1, 1e-300
@@ -76,9 +77,7 @@ def with_columns(features: FloatArray, probabilities: FloatArray) -> FloatArray:
     classifier, belief = LogisticRegression(C=_HELD, max_iter=200, warm_start=True), probabilities
     for _ in range(_ROUNDS):
         classifier.fit(repeated, named, sample_weight=belief.T.ravel() + 1e-9)
-        logits = evidence + classifier.predict_log_proba(inputs)
-        belief = np.exp(logits - logits.max(axis=1, keepdims=True))
-        belief /= belief.sum(axis=1, keepdims=True)
+        belief = confidence_scores(evidence + classifier.predict_log_proba(inputs))
     return belief
 
 

@@ -7,6 +7,7 @@ h_i v_i, with h_i = P_ii, and a part of everybody else's, whose variance is h_i 
 as much as there are sums a record. Sessions with other batches add to P: a record's residuals are alike in all of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -162,6 +163,12 @@ def label_codes(view: TrainingView) -> FloatArray:
     return centred
 
 
+def told_share(likely: FloatArray) -> float:
+    """Tell which part of labels' entropy (n, k) probabilities took away, where classes were equally frequent before."""
+    entropy = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
+    return 1 - float(entropy) / math.log(likely.shape[1])
+
+
 def labels_of_residuals(
     view: TrainingView, rows: IntArray, centred: FloatArray, leverage: FloatArray, n: int, sessions: int
 ) -> EstimatedLabels:
@@ -183,8 +190,7 @@ def labels_of_residuals(
     # Residuals are as large as their terms at least; noise on them shows by their size.
     size = float((centred**2).sum()) / max(float(leverage.sum()) * view.columns, _TINY)
     likely = confidence_scores(freedom * logits / max(float((codes**2).mean()), size))
-    entropy = -(likely * np.log(np.maximum(likely, _TINY))).sum(axis=1).mean()
-    share = 1 - float(entropy) / np.log(view.classes)
+    share = told_share(likely)
     probabilities = np.full((n, view.classes), np.nan)
     few = float(leverage.mean()) < _ENOUGH
     reason = "" if share >= _LEAST_TOLD else WHY_NOTHING

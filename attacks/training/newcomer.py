@@ -16,7 +16,7 @@ from scipy.linalg import helmert
 
 from attacks.base import AttackSpec
 from attacks.training.least_norm import by_batch, label_codes, labels_of_residuals
-from attacks.training.recovered_labels import EstimatedLabels, last_epoch
+from attacks.training.recovered_labels import EstimatedLabels, nothing_told
 from attacks.training.trajectory_labels import check_listener, honest_equations
 from attacks.training_views import Equations, TrainingView
 from vfl.arrays import FloatArray, IntArray
@@ -61,12 +61,12 @@ class Newcomer:
         check_listener(self, view)
         alike = [one for one in view.earlier if _is_alike(one, view)]
         if not alike:
-            return _untold(view, _OTHERS if view.earlier else FIRST)
+            return nothing_told(view, _OTHERS if view.earlier else FIRST, 0.0)
         batches = [_sessions_of(same, view, alike) for same in by_batch(honest_equations(view))]
         matched = [sessions for sessions in batches if len(sessions) > 1]
         changed = [sessions for sessions in matched if not all(map(sessions[0].has_the_records_of, sessions))]
         if not changed:
-            return _untold(view, _UNCHANGED if matched else _DRAWN)
+            return nothing_told(view, _UNCHANGED if matched else _DRAWN, 0.0)
         return _labels(view, [_Differing.of(sessions, view) for sessions in changed], max(map(len, changed)))
 
 
@@ -213,11 +213,5 @@ def _labels(view: TrainingView, differing: Sequence[_Differing], sessions: int) 
     leverage = np.concatenate([one.told for one in differing])[places]
     terms = np.concatenate([one.terms for one in differing])[places]
     if not len(rows):
-        return _untold(view, "Not possible: who left a batch is no record of this session.")
+        return nothing_told(view, "Not possible: who left a batch is no record of this session.", 0.0)
     return labels_of_residuals(view, rows, terms, leverage, view.n, sessions)
-
-
-def _untold(view: TrainingView, reason: str) -> EstimatedLabels:
-    rows = np.unique(np.concatenate([own.rows for own in view.steps]))
-    nothing = np.full((view.n, view.classes), np.nan)
-    return EstimatedLabels(nothing, rows, last_epoch(view), 0.0, {}, reason)

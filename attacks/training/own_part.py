@@ -14,7 +14,7 @@ from scipy.sparse.linalg import lsmr
 
 from attacks.base import AttackSpec, require
 from attacks.training.label_completion import UNNAMED, completed_by, known_among
-from attacks.training.recovered_labels import EstimatedLabels, last_epoch
+from attacks.training.recovered_labels import EstimatedLabels, last_epoch, nothing_told
 from attacks.training_views import TrainingView
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
@@ -73,12 +73,11 @@ class OwnPart:
         centred = view.features - view.features[rows].mean(axis=0)
         scores = centred @ _weights(centred[rows], latest[rows] - latest[rows].mean(axis=0))
         spread = scores[rows].std(axis=0)
-        reason = "" if spread.max() > 0 else "Not possible: the own part of the score is the same for all records."
+        if not spread.max() > 0:
+            return nothing_told(view, "Not possible: the own part of the score is the same for all records.")
         places, labels = known_among(view, np.arange(view.n))
-        if not reason and len(np.unique(labels)) > 1:
+        if len(np.unique(labels)) > 1:
             return _completed(view, scores, places, labels)
-        if reason:
-            return _untold(view, rows, reason)
         scores = _LOGISTIC * (scores - scores[rows].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         columns = np.column_stack([np.zeros(view.n), scores]) if view.columns == 1 else scores
         return EstimatedLabels(confidence_scores(columns), rows, last_epoch(view), float("nan"), {})
@@ -92,15 +91,15 @@ def _of_layer(view: TrainingView) -> EstimatedLabels:
     )
     rows = np.unique(np.concatenate([own.rows for own in view.steps]))
     if not np.abs(last - first).max(initial=0.0) > 0:
-        return _untold(view, rows, "Not possible: training left the own weights where they were.")
+        return nothing_told(view, "Not possible: training left the own weights where they were.")
     places, labels = known_among(view, np.arange(view.n))
     if len(np.unique(labels)) > 1:
         return _completed(view, view.features @ (last - first), places, labels)
     if view.classes > 2:
-        return _untold(view, rows, UNNAMED)
+        return nothing_told(view, UNNAMED)
     moved = view.features @ (later - first)
     if not np.ptp(moved[rows], axis=0).any():
-        return _untold(view, rows, "Not possible: training moved the own part of all records alike.")
+        return nothing_told(view, "Not possible: training moved the own part of all records alike.")
     left_vectors, _, _ = np.linalg.svd(moved - moved.mean(axis=0), full_matrices=False)
     tail = np.sqrt(view.n) * left_vectors[:, 0] * np.sign((left_vectors[:, 0] ** 3).mean())
     believed = confidence_scores(_LOGISTIC * tail[:, None])
@@ -112,11 +111,6 @@ def _completed(view: TrainingView, scores: FloatArray, places: IntArray, labels:
     rows = np.unique(np.concatenate([own.rows for own in view.steps]))
     probabilities = completed_by(view.features, scores, places, labels, view.classes)
     return EstimatedLabels(probabilities, rows, last_epoch(view), float("nan"), {"known_labels": len(places)})
-
-
-def _untold(view: TrainingView, rows: IntArray, reason: str) -> EstimatedLabels:
-    nothing = np.full((view.n, view.classes), np.nan)
-    return EstimatedLabels(nothing, rows, last_epoch(view), float("nan"), {}, reason)
 
 
 def _weights(features: FloatArray, shares: FloatArray) -> FloatArray:

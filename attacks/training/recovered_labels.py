@@ -166,6 +166,12 @@ class EstimatedLabels:
         }
 
 
+def nothing_told(view: TrainingView, reason: str, told: float = math.nan) -> EstimatedLabels:
+    """Say why nothing is told of the records that a view's steps used."""
+    rows = np.unique(np.concatenate([own.rows for own in view.steps]))
+    return EstimatedLabels(np.full((view.n, view.classes), np.nan), rows, last_epoch(view), told, {}, reason)
+
+
 def last_epoch(view: TrainingView) -> int:
     """Find the epoch of a view's last step, counted from 0; 0 where steps count as one epoch."""
     return 0 if view.steps_per_epoch is None else view.steps[-1].step // view.steps_per_epoch

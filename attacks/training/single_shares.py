@@ -160,8 +160,7 @@ class SingleShareMessages:
         # Known ones beyond those that are needed come last.
         needed = is_known & (np.cumsum(is_known[order])[np.argsort(order)] <= self._asked_known)
         urgency = np.where(needed, 0, np.where(is_known, 2, 1))
-        places: IntArray = order[np.argsort(urgency[order], kind="stable")][: self._terms.features]
-        return places
+        return order[np.argsort(urgency[order], kind="stable")][: self._terms.features]
 
     def combine(self, step: int, peer: str, features: FloatArray, residuals: CipherVector) -> Combination:
         """Pick single shares; the matrix has the own features of their rows, and then which they are."""

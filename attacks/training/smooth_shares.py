@@ -307,8 +307,7 @@ def _left_of(draws: FloatArray, errors: FloatArray, variance: float) -> float:
 
 def _moments(values: FloatArray) -> FloatArray:
     flat = values.reshape(-1, values.shape[2])
-    moments: FloatArray = flat.T @ flat / len(flat)
-    return moments
+    return flat.T @ flat / len(flat)
 
 
 def _root(covariance: FloatArray) -> FloatArray:

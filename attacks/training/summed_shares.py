@@ -135,5 +135,4 @@ def _moments(view: TrainingView, shares: list[PeerShares]) -> tuple[FloatArray, 
 
 def _smallest(residuals: FloatArray) -> IntArray:
     """y = -sign(f), or the class with the smallest f, of (n, columns) residuals."""
-    labels: IntArray = (residuals[:, 0] < 0).astype(np.int64) if residuals.shape[1] == 1 else residuals.argmin(axis=1)
-    return labels
+    return (residuals[:, 0] < 0).astype(np.int64) if residuals.shape[1] == 1 else residuals.argmin(axis=1)

@@ -21,6 +21,7 @@ from attacks.training_attack import ListeningAttack
 from attacks.training_views import Equations, TrainingView
 from attacks.views import ViewError
 from vfl.arrays import FloatArray, IntArray
+from vfl.learning.confidence import confidence_scores
 from vfl.theory.training import residual
 
 # Looks at the sums in which spreads are learned before classes are believed, and the part of what is unknown of
@@ -320,8 +321,7 @@ class _Belief:
             logits = np.tile(np.log(self.frequencies), (len(self.probabilities), 1))
             for session in self._sessions:
                 logits[session.records] -= session.distances() / 2
-            self.probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
-            self.probabilities /= self.probabilities.sum(axis=1, keepdims=True)
+            self.probabilities = confidence_scores(logits)
             # Where little is told, a mean that start weights moved passes for rare classes: counts hold against it.
             alike = 1 + len(self.seen) * (1 - self.told) ** 2 / len(self.frequencies)
             counts = self.probabilities[self.seen].sum(axis=0) + alike

@@ -116,8 +116,7 @@ def _corners() -> FloatArray:
             found.append(point)
     corners = np.array(found)
     in_plane = _in_plane(corners)
-    around: FloatArray = corners[np.argsort(np.arctan2(*(in_plane - in_plane.mean(axis=0)).T))]
-    return around
+    return corners[np.argsort(np.arctan2(*(in_plane - in_plane.mean(axis=0)).T))]
 
 
 def _chebyshev_centre(corners: FloatArray) -> FloatArray:
@@ -126,14 +125,12 @@ def _chebyshev_centre(corners: FloatArray) -> FloatArray:
     centre, radius = cvxpy.Variable(3), cvxpy.Variable()
     within = [cvxpy.norm(centre - corner) <= radius for corner in corners]
     cvxpy.Problem(cvxpy.Minimize(radius), within).solve(solver="CLARABEL")
-    found: FloatArray = given(centre.value)
-    return found
+    return given(centre.value)
 
 
 def _in_plane(points: FloatArray) -> FloatArray:
     """Coordinates of (n, 3) solutions within their plane, (n, 2)."""
-    coordinates: FloatArray = points @ null_basis(row_space(_EQUATION[None]))
-    return coordinates
+    return points @ null_basis(row_space(_EQUATION[None]))
 
 
 def _words(equation: FloatArray) -> str:

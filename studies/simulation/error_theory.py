@@ -26,8 +26,7 @@ def score_error_correlation(estimated_scores: FloatArray, scores: FloatArray) ->
     if min(estimated_scores.min(), scores.min()) <= 0:
         raise ValueError("A score of 0 has no log ratio: leave such records out or floor their scores.")
     error = np.diff(np.log(estimated_scores) - np.log(scores), axis=1)
-    correlation: FloatArray = error.T @ error / len(error)
-    return correlation
+    return error.T @ error / len(error)
 
 
 def agnostic_error(weights_passive: FloatArray, features_about_half: FloatArray, score_error: FloatArray) -> float:
@@ -60,8 +59,7 @@ def _matrix(weights_passive: FloatArray, score_error: FloatArray) -> FloatArray:
             f"Weights of shape {weights_passive.shape} and a score error of shape {score_error.shape} don't fit: "
             "they must be (k, d) and (k-1, k-1)."
         )
-    matrix: FloatArray = np.diff(weights_passive, axis=0)
-    return matrix
+    return np.diff(weights_passive, axis=0)
 
 
 def greatest_ls_error(matrix: FloatArray, second_moment: FloatArray) -> float:

@@ -52,8 +52,7 @@ def _step_covariance(
 ) -> FloatArray:
     """Covariance of eta e_t for X^T X / s = ``products``: each party's block carries the other's noise (eq. 45)."""
     blocks = sigma_passive**2 * np.outer(active, active) + sigma_active**2 * np.outer(~active, ~active)
-    covariance: FloatArray = (learning_rate / 4) ** 2 / rows * blocks * products
-    return covariance
+    return (learning_rate / 4) ** 2 / rows * blocks * products
 
 
 def product_variance(features: FloatArray, covariance: FloatArray) -> FloatArray:

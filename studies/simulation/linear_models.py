@@ -54,8 +54,7 @@ class TrainedModel:
 
     def logits(self, features: FloatArray) -> FloatArray:
         """Compute logits of (n, D) features, (n, k)."""
-        logits: FloatArray = features @ self.weights.T + self.bias
-        return logits
+        return features @ self.weights.T + self.bias
 
     def view(self, passive: Sequence[int], records: int) -> tuple[attacks.PredictionView, FloatArray]:
         """Show what the active party sees of the first ``records`` when some columns are passive; and those columns."""

@@ -29,5 +29,4 @@ def synthetic_features(
     else:
         raise ValueError(f"Unknown distribution {kind!r}. Choose one of: uniform, normal, laplace.")
     low, high = values.min(axis=0), values.max(axis=0)
-    scaled: FloatArray = np.full_like(values, 0.5) if rows == 1 else (values - low) / (high - low)
-    return scaled
+    return np.full_like(values, 0.5) if rows == 1 else (values - low) / (high - low)

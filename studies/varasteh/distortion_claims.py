@@ -45,8 +45,7 @@ def _on_curves(test: Callable[[pd.DataFrame], Finding]) -> Test:
 
     def means(rows: pd.DataFrame) -> pd.DataFrame:
         there = [name for name in errors if name in rows]
-        found: pd.DataFrame = rows.groupby(keys, sort=False)[there].mean().reset_index()
-        return found
+        return rows.groupby(keys, sort=False)[there].mean().reset_index()
 
     return among(means, test)
 

@@ -119,5 +119,4 @@ def _summary(data: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     levels.columns = pd.Index([f"half*, epsilon {epsilon:g}" for epsilon in levels.columns])
     half = data.groupby("dataset", sort=False)[HALF].mean()
     beside = others.pivot_table(index="dataset", columns="curve", values="mse", sort=False)
-    table: pd.DataFrame = levels.join(half).join(beside).reset_index()
-    return table
+    return levels.join(half).join(beside).reset_index()

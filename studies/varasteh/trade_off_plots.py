@@ -22,8 +22,7 @@ def trade_off_summary(data: pd.DataFrame) -> pd.DataFrame:
     here = measured_only(data)
     keys, there = ["dataset", "d", "case", "epsilon"], [name for name in _ADVERSARIES if name in here]
     chosen = here[here["epsilon"] == SMALL] if len(here) else pd.DataFrame(columns=keys)
-    table: pd.DataFrame = chosen.groupby(keys, sort=False)[there].mean().reset_index() if len(chosen) else chosen[keys]
-    return table
+    return chosen.groupby(keys, sort=False)[there].mean().reset_index() if len(chosen) else chosen[keys]
 
 
 def trade_off_plots(data: pd.DataFrame) -> Iterator[Plot]:

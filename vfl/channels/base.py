@@ -33,10 +33,7 @@ class Delivered:
     @property
     def log_scores(self) -> FloatArray:
         """Logarithms of the channel's scores, (n, k): rows of scores sum to 1 where their constant was lost."""
-        if not self.rescaled:
-            return self.logits
-        log_scores: FloatArray = self.logits - np.log(np.exp(self.logits).sum(axis=1, keepdims=True))
-        return log_scores
+        return normalised(self.logits) if self.rescaled else self.logits
 
 
 class ScoreChannel(ABC):

@@ -118,8 +118,7 @@ class DifferenceIntervals(Likelihood):
         k = self.low.shape[1]
         lead = np.eye(k)[None] - np.eye(k)[self.reference[rows]][:, None, :]
         precision = 12.0 / ((self.high[rows] - self.low[rows]) ** 2 + slack[:, None] ** 2 + NARROWEST**2)
-        precise: FloatArray = np.swapaxes(lead, 1, 2) @ (precision[:, :, None] * lead)
-        return precise
+        return np.swapaxes(lead, 1, 2) @ (precision[:, :, None] * lead)
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Take the moments of uniform differences."""
@@ -184,21 +183,18 @@ class NearEquality(Likelihood):
 def moved_inside(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Values moved into [low, high], and a little away from its ends."""
     margin = np.minimum(0.1 * (high - low), 0.1)
-    inside: FloatArray = np.clip(values, low + margin, high - margin)
-    return inside
+    return np.clip(values, low + margin, high - margin)
 
 
 def softened(distance: FloatArray, slack: FloatArray) -> FloatArray:
     """Compute the log density of a region at a distance from it: (m,)."""
     outside = np.where(slack > 0.0, -0.5 * (distance / np.where(slack > 0.0, slack, 1.0)) ** 2, -np.inf)
-    density: FloatArray = np.where(distance > 0.0, outside, 0.0)
-    return density
+    return np.where(distance > 0.0, outside, 0.0)
 
 
 def diagonal(values: FloatArray) -> FloatArray:
     """(m, k) values on the diagonals of (m, k, k) matrices."""
-    matrices: FloatArray = values[:, :, None] * np.eye(values.shape[1])
-    return matrices
+    return values[:, :, None] * np.eye(values.shape[1])
 
 
 def moments_of_scores(low: FloatArray, high: FloatArray, sigma: float = 0.0) -> tuple[FloatArray, FloatArray]:

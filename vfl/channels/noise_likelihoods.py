@@ -185,8 +185,7 @@ def _integrated(
 
 
 def _far(distance: FloatArray, sigma: float) -> FloatArray:
-    far: FloatArray = np.where(distance > _FARTHEST * sigma, distance, 0.0)
-    return far
+    return np.where(distance > _FARTHEST * sigma, distance, 0.0)
 
 
 def _log_normal(deviation: FloatArray, sigma: FloatArray | float) -> FloatArray:

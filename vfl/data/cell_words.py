@@ -154,8 +154,7 @@ def read_numbers(texts: Sequence[str], decimal: DecimalMark) -> FloatArray:
 def _floats(texts: pd.Series[str]) -> FloatArray:
     import pandas as pd
 
-    values: FloatArray = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
-    return values
+    return pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
 
 
 def _with_point(texts: pd.Series[str]) -> pd.Series[str]:
@@ -340,8 +339,7 @@ def days_since_1970(moments: pd.Series[pd.Timestamp]) -> FloatArray:
     zoned = moments if getattr(moments.dtype, "tz", None) is not None else moments.dt.tz_localize("UTC")
     # In nanoseconds there is no year 1000, nor 9999.
     microseconds = zoned.dt.as_unit("us").to_numpy(dtype="datetime64[us]")
-    days: FloatArray = np.where(np.isnat(microseconds), np.nan, microseconds.astype(np.int64) / _DAY)
-    return days
+    return np.where(np.isnat(microseconds), np.nan, microseconds.astype(np.int64) / _DAY)
 
 
 def with_open_ends(days: FloatArray) -> FloatArray:

@@ -155,8 +155,7 @@ def text_of(value: object) -> str:
 
 
 def _floats(column: pd.Series[Any]) -> FloatArray:
-    values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _is_number(word: str) -> bool:

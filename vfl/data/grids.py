@@ -230,5 +230,4 @@ def _on_grid(column: FloatArray, grid: Grid, index: int) -> FloatArray:
             f"Feature {index + 1} leaves the grid of its whole table: set PLUMBLINE_PAD_WIDTHS=true, which does "
             "without grids."
         )
-    on_grid: FloatArray = integers * grid.step
-    return on_grid
+    return integers * grid.step

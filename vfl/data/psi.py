@@ -440,8 +440,7 @@ def rows_in_common_order(table_ids: IdArray, common_rows: IntArray) -> IntArray:
         array([2, 1])
     """
     _check_any(len(common_rows))
-    ordered: IntArray = common_rows[table_ids.take(common_rows).order()]
-    return ordered
+    return common_rows[table_ids.take(common_rows).order()]
 
 
 def _check_any(common: int) -> None:

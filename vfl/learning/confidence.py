@@ -13,8 +13,7 @@ def class_rows(weights: FloatArray) -> FloatArray:
         array([[-1.  , -0.25],
                [ 1.  ,  0.25]])
     """
-    rows: FloatArray = np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
-    return rows
+    return np.vstack([-weights.T / 2, weights.T / 2]) if weights.shape[1] == 1 else weights.T
 
 
 def unit_rows(weights: FloatArray) -> FloatArray:
@@ -22,8 +21,7 @@ def unit_rows(weights: FloatArray) -> FloatArray:
 
     To who is told a layer's sums, z of a record, they are what a linear model's logits are: see ``unit_scores``.
     """
-    rows: FloatArray = np.vstack([weights.T, np.zeros(len(weights))])
-    return rows
+    return np.vstack([weights.T, np.zeros(len(weights))])
 
 
 def unit_scores(sums: FloatArray) -> FloatArray:

@@ -384,8 +384,7 @@ class Learner(Protocol):
     def join(self, shares: Sequence[FloatArray]) -> FloatArray:
         """Join all parties' shares of some records' outputs to one, (n, outputs)."""
         # The others' first, as whoever adds up for the label party does.
-        outputs: FloatArray = shares[0] + sum(shares[1:])
-        return outputs
+        return shares[0] + sum(shares[1:])
 
     def link(self, joined: FloatArray) -> FloatArray:
         """Score what ``join`` gave, (n, classes); rows sum to 1."""

@@ -72,8 +72,7 @@ class DenseNetwork:
         values = features
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = activated(product(values, weight) + bias, self.activation)
-        logits: FloatArray = product(values, self.weights[-1]) + self.biases[-1]
-        return logits
+        return product(values, self.weights[-1]) + self.biases[-1]
 
     def shares(self, features: FloatArray) -> FloatArray:
         """Compute this part's share of the logits, (n, k), each record's to the last bit whatever stands beside it."""
@@ -171,5 +170,4 @@ def activated(values: FloatArray, activation: Activation) -> FloatArray:
     if activation == "relu":
         return np.maximum(values, 0.0)
     # The sigmoid, without overflow at either end.
-    sigmoid: FloatArray = 0.5 * (1.0 + np.tanh(values / 2))
-    return sigmoid
+    return 0.5 * (1.0 + np.tanh(values / 2))

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork
+from vfl.learning.networks import Activation, DenseNetwork, VerticalNetwork, activation_named
 
 if TYPE_CHECKING:
     import torch
@@ -159,8 +159,7 @@ def check_structure(hidden: Sequence[int], activation: str) -> None:
     """
     if any(units < 1 for units in hidden):
         raise ValueError(f"Expected hidden layers of at least one unit, got {tuple(hidden)}.")
-    if activation not in get_args(Activation):
-        raise ValueError(f"Unknown activation {activation!r}. Choose one of: {', '.join(get_args(Activation))}.")
+    activation_named(activation)
 
 
 def _classes(labels: IntArray, classes: int | None, rows: int) -> int:

@@ -18,8 +18,7 @@ from vfl.theory.prediction import Moments, row_space
 
 def _projector(matrix: FloatArray) -> FloatArray:
     basis = row_space(matrix).basis
-    projector: FloatArray = basis @ basis.T
-    return projector
+    return basis @ basis.T
 
 
 # --- any disclosed parameters -----------------------------------------------------------------------------------

@@ -36,14 +36,12 @@ class BoundedLogits:
     @property
     def raised(self) -> BoolArray:
         """The records of which only bounds are known, (n,): all differences without ``decided`` are exact there."""
-        only_bounded: BoolArray = self.lowest < self.highest
-        return only_bounded
+        return self.lowest < self.highest
 
 
 def logits_of(scores: FloatArray) -> FloatArray:
     """Take logarithms of (n, k) scores: z up to a constant per record, which softmax ignores."""
-    logits: FloatArray = np.log(np.maximum(scores, _SCORE_FLOOR))
-    return logits
+    return np.log(np.maximum(scores, _SCORE_FLOOR))
 
 
 def maximisers(logits: FloatArray, tolerance: float = 0.0) -> BoolArray:

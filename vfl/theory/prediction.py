@@ -39,14 +39,12 @@ class RowSpace:
     @property
     def pseudoinverse(self) -> FloatArray:
         """A^+ = V diag(1/s) U^T, (d, m)."""
-        inverse: FloatArray = (self.basis / self.singular_values) @ self.left.T
-        return inverse
+        return (self.basis / self.singular_values) @ self.left.T
 
     @property
     def null_projector(self) -> FloatArray:
         """I - A^+ A = I - V V^T, (d, d): the part of the features on which the equations are silent."""
-        projector: FloatArray = np.eye(len(self.basis)) - self.basis @ self.basis.T
-        return projector
+        return np.eye(len(self.basis)) - self.basis @ self.basis.T
 
 
 def row_space(matrix: FloatArray) -> RowSpace:
@@ -90,8 +88,7 @@ def moments(features: FloatArray) -> Moments:
 
     def about(point: float | FloatArray) -> FloatArray:
         centred = features - point
-        moment: FloatArray = centred.T @ centred / len(features)
-        return moment
+        return centred.T @ centred / len(features)
 
     mean: FloatArray = features.mean(axis=0)
     return Moments(mean, about(0.0), about(0.5), about(mean))

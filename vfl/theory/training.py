@@ -43,8 +43,7 @@ SATURATION = 0.5
 
 def minimax_polynomial(products: FloatArray) -> FloatArray:
     """Compute n(z) = 0.197 z - 0.004 z^3 (Hu eq. 130): the minimax cubic of the sigmoid on [-5, 5], less 1/2."""
-    values: FloatArray = _MINIMAX_LINEAR * products - _MINIMAX_CUBIC * products**3
-    return values
+    return _MINIMAX_LINEAR * products - _MINIMAX_CUBIC * products**3
 
 
 def minimax_residual(products: FloatArray, labels: IntArray) -> FloatArray:

@@ -285,8 +285,8 @@ def test_it_says_whether_features_stay_in_the_unit_cube(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "shuffle"}, "Expected kind to be one of random, negate, permutation, optimal, got 'shuffle'"),
-        ({"at": "prediction"}, "Expected at to be one of training, disclosure, got 'prediction'"),
+        ({"kind": "shuffle"}, "expected kind to be one of random, negate, permutation, optimal, got 'shuffle'"),
+        ({"at": "prediction"}, "expected at to be one of training, disclosure, got 'prediction'"),
         ({"kind": "optimal", "at": "training"}, 'Choose at="disclosure"'),
     ],
 )

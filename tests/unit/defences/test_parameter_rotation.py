@@ -64,7 +64,7 @@ def test_the_system_draws_another_epsilon_each_time() -> None:
     [
         ({"epsilon": 0.0}, "Expected epsilon to be a positive number or None, got 0"),
         ({"epsilon": float("nan")}, "Expected epsilon to be a positive number or None, got nan"),
-        ({"secret": "rotation"}, "Expected secret to be one of none, sign, epsilon, got 'rotation'"),
+        ({"secret": "rotation"}, "expected secret to be one of none, sign, epsilon, got 'rotation'"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, float | str], message: str) -> None:

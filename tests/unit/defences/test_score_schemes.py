@@ -221,5 +221,5 @@ def test_options_out_of_range_are_refused() -> None:
         with pytest.raises(ValueError, match="Expected delta to be a positive number"):
             defences.load("score_scheme2", delta=delta)
     for sign in (0, 2, "up"):
-        with pytest.raises(ValueError, match="Expected sign to be 1 or -1"):
+        with pytest.raises(ValueError, match="expected sign to be one of 1, -1"):
             defences.load("score_scheme1", sign=sign)

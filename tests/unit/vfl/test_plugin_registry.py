@@ -106,7 +106,6 @@ def test_the_sentence_says_what_was_expected_and_what_was_given(name: str, optio
         ("shadow", {"hidden": [], "activation": "tanh"}),
         ("agnostic", {"base": "rcc2", "refine": "labels", "training": "converged", "l2": 0}),
         ("one_feature", {"case": 3, "omega_sign": "negative"}),
-        ("cls", {"solver": "cvxpy"}),
         ("auxiliary_ciphertext", {"iota": 76, "most_copies": 2}),
         ("auxiliary_ciphertext", {"most_copies": None}),
         ("label_recovery", {"squared_norm": 2}),
@@ -128,8 +127,8 @@ def test_documented_options_load(name: str, options: Mapping[str, Any]) -> None:
         assert (list(got) if isinstance(got, tuple) else got) == value
 
 
-class Solver(StrEnum):
-    CVXPY = "cvxpy"
+class Model(StrEnum):
+    TREES = "trees"
 
 
 def test_scripts_may_give_numpy_numbers_enums_tuples_and_paths(tmp_path: Path) -> None:
@@ -137,7 +136,7 @@ def test_scripts_may_give_numpy_numbers_enums_tuples_and_paths(tmp_path: Path) -
     assert defences.load("score_scheme1", alpha=np.float32(2), sign=np.int64(-1)).sign == -1
     assert attacks.load("grn", hidden=(np.int64(8),)).hidden == (8,)
     assert attacks.load("grn", hidden=np.array([8, 4])).hidden == (8, 4)
-    assert attacks.load("cls", solver=Solver.CVXPY).solver == "cvxpy"
+    assert attacks.load("regression", model=Model.TREES).model == "trees"
     np.save(tmp_path / "history.npy", np.full((4, 2), 0.5))
     assert defences.load("purification", scores=tmp_path / "history.npy").scores == tmp_path / "history.npy"
     for bad in (np.float64(1.5), np.bool_(True), np.float64("nan")):

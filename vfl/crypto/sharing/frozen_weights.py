@@ -91,8 +91,7 @@ class ScoreFormats:
 
     def own_products(self, features: IntArray, share: Residues) -> Residues:
         """X U of whole features, (n, d), and a party's own share, (d, k): residues, (n, k)."""
-        products: Residues = features.astype(np.uint64) @ share
-        return products
+        return features.astype(np.uint64) @ share
 
     def masked_products(
         self, features: IntArray, frozen: Sequence[Sequence[int]], key: PublicKey, engine: Engine
@@ -120,5 +119,4 @@ class ScoreFormats:
     def sums(self, residues: Sequence[Residues]) -> FloatArray:
         """Add up all parties' residues, any shape, to x W: exact below 2**53 units, the same for the same record."""
         total = np.sum(residues, axis=0, dtype=np.uint64).view(np.int64) >> self._carry_bits
-        sums: FloatArray = np.ldexp(total.astype(np.float64), -self.feature_fraction_bits - self.weight_fraction_bits)
-        return sums
+        return np.ldexp(total.astype(np.float64), -self.feature_fraction_bits - self.weight_fraction_bits)

@@ -32,8 +32,7 @@ def _elementwise(function: Callable[[Any, int], int]) -> Callable[[npt.ArrayLike
     applied = np.frompyfunc(function, 2, 1)
 
     def of_array(values: npt.ArrayLike, bits: int) -> Integers:
-        integers: Integers = np.asarray(applied(values, bits), dtype=np.object_)
-        return integers
+        return np.asarray(applied(values, bits), dtype=np.object_)
 
     return of_array
 

@@ -222,8 +222,7 @@ class OwnMomentsDescent:
     def moved(self, weights: FloatArray, ahead: FloatArray, gradient: FloatArray, batch: IntArray) -> FloatArray:
         """Move against the gradient of a batch's loss at ``ahead``; all (d, columns)."""
         self.state = {"before": weights, "taken": np.array(int(self.state["taken"]) + 1 if self.state else 1)}
-        moved: FloatArray = ahead - self._rate * self._moments.times(gradient, batch)
-        return moved
+        return ahead - self._rate * self._moments.times(gradient, batch)
 
     def constant(self, weights: FloatArray) -> FloatArray | None:
         """Give what is added to products with these weights until training ends, (columns,); None for nothing."""

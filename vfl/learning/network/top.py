@@ -53,8 +53,7 @@ class Top:
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = gradient / len(labels)
         self._optimiser.step()
-        values: FloatArray = delta.numpy()
-        return values
+        return delta.numpy()
 
     @property
     def state(self) -> Mapping[str, NDArray[Any]]:

@@ -173,7 +173,7 @@ def test_pieces_that_are_missing_and_channels_it_cannot_read_are_told_in_a_sente
 
 
 def test_options_out_of_range_are_refused() -> None:
-    with pytest.raises(ValueError, match="posterior can't take prior='flat': choose one of half, mean, cov"):
+    with pytest.raises(ValueError, match="posterior: expected prior to be one of half, mean, cov"):
         attacks.load("posterior", prior="flat")
     with pytest.raises(ValueError, match="posterior can't learn from records=0"):
         attacks.load("posterior", prior="imputation", records=0)

@@ -204,7 +204,7 @@ def test_seeds() -> None:
     ],
 )
 def test_options_out_of_range(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"gia|choose one of"):
+    with pytest.raises(ValueError, match="gia"):
         attacks.load("gia", **options)
 
 

@@ -148,7 +148,7 @@ def test_synthetic_features_refuses() -> None:
     ],
 )
 def test_options_out_of_range(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"needs|choose one of|Choose one of|at least one unit"):
+    with pytest.raises(ValueError, match=r"needs|to be one of|Choose one of|at least one unit"):
         attacks.load("shadow", **options)
 
 

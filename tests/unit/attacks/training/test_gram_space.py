@@ -120,8 +120,8 @@ def test_it_says_what_is_missing() -> None:
         GramSpace().attack(run.passive())
     with pytest.raises(ViewError, match="moments tell of 2 columns"):
         run.active(moments=known_moments(np.zeros((3, 2))))
-    with pytest.raises(ValueError, match="Expected prior"):
-        GramSpace("everything")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected prior"):
+        attacks.load("gram_space", prior="everything")
 
 
 @pytest.mark.parametrize("columns", ["alike", "copied", "constant"])

@@ -58,13 +58,6 @@ def test_half_star_is_the_closed_form(digits: TrainedModel) -> None:
     assert found["mse"] == pytest.approx(((estimate - rows[:, 20:40]) ** 2).mean(), rel=1e-6)
 
 
-def test_rcc2_is_what_cvxpy_finds(digits: TrainedModel) -> None:
-    pytest.importorskip("cvxpy")
-    few = replace(measurement_of("rcc2"), records=8)
-    by_cvxpy = replace(few, attack=Choice.of("rcc2", solver="cvxpy"))
-    assert measure(few, digits)["mse"] == pytest.approx(measure(by_cvxpy, digits)["mse"], abs=1e-6)
-
-
 def test_fewer_features_than_equations_are_read_exactly(digits: TrainedModel) -> None:
     exact = replace(measurement_of("ls"), passive=PASSIVE[:5])
     found = measure(exact, digits)
