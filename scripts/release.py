@@ -53,7 +53,7 @@ def _made(root: Path, folder: Path) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         # Early releases of Python 3.11 have no filters.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(tree)
+        archive.extractall(tree)  # noqa: S202 - what git packed of this repository
     # The moment that archives carry, in place of that of the build.
     moment = _run("reading the commit's time", "git", "-C", str(root), "log", "-1", "--format=%ct").decode().strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": moment}
