@@ -248,8 +248,8 @@ def test_an_attack_on_predictions_that_either_side_claims_is_ignored_where_no_sc
 def test_an_unknown_name_or_option_stops_before_anything_is_served() -> None:
     with pytest.raises(attacks.UnknownAttack, match="half_star"):
         load_attacks(["half_moon"], {}, Role.ACTIVE)
-    with pytest.raises(ValueError, match=r"Its options: .*solver"):
-        load_attacks(["rcc2"], {"rcc2": {"start": 1}}, Role.ACTIVE)
+    with pytest.raises(ValueError, match=r"Its options: .*distance"):
+        load_attacks(["gia"], {"gia": {"start": 1}}, Role.ACTIVE)
 
 
 def test_who_watches_is_told_which_attack_is_at_work_and_how_many_there_are() -> None:
