@@ -9,7 +9,7 @@ from services.active.interfaces import EpochOutcome
 from services.active.scoring import Scoring
 from services.common.agreement import TrainingPlan
 from services.common.run_records import DeliveredScores, EpochRecord
-from services.common.state_folder import broken
+from services.common.state_folder import reading
 from services.party.calibrating import calibrates, calibration_record
 from services.party.context import PartyContext
 from services.party.party_training import PartyTraining, remarks_of
@@ -43,7 +43,7 @@ class JobOutcomes:
         """Read what the epochs of a session came to so far, and their fits; raises StateError for a broken file."""
         if (content := self._state.read(OUTCOMES)) is None:
             return
-        try:
+        with reading(f"{OUTCOMES} of this party's state", ValueError, KeyError, TypeError):
             facts = json.loads(content)
             if facts["session"] == session_id:
                 self.calibrations = {
@@ -51,8 +51,6 @@ class JobOutcomes:
                     for epoch, fit in facts.get("calibrations", {}).items()  # absent from files of before
                 }
                 self.epochs = [EpochOutcome(**one) for one in facts["epochs"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise broken(f"{OUTCOMES} of this party's state", error) from error
 
     def add(self, training: PartyTraining, outcome: EpochOutcome) -> None:
         """Add the next epoch's, on disk where another process may go on with the training."""

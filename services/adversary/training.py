@@ -18,7 +18,6 @@ from attacks.solving.told_bins import HeardTrees
 from attacks.training.recovered_labels import UNRESOLVED
 from attacks.training_attack import (
     ChosenShares,
-    HonestFactory,
     OtherFeatures,
     ReplacingAttack,
     RequestTerms,
@@ -107,8 +106,8 @@ class TrainingAdversary:
         # Of the session at work: how each attack comes to its result, or why it can't be mounted.
         self._conclude: dict[str, Callable[[TrainingView], TrainingResult]] = {}
         self._refused: dict[str, Exception | SystemExit] = {}
-        # Where weights are shared: what is encrypted in place of features, or why it can't be.
-        self._others: dict[str, OtherFeatures | ChosenShares | Exception | SystemExit] = {}
+        # Where weights are shared: what is encrypted in place of features, or added to shares.
+        self._others: dict[str, OtherFeatures | ChosenShares] = {}
 
     def seat(self, setting: SideSetting, make: Callable[[SideSetting], Side], ids: IdArray | None = None) -> Side:
         """Make the side that this party trains with: an honest one without attacks; ``ids`` as in ``attack``."""
@@ -128,17 +127,16 @@ class TrainingAdversary:
 
     def _cipher(self, agreement: Agreement, name: str, *, honest: MakesCipher, ids: IdArray | None) -> Cipher:
         """Make the cipher of Protocol 1: an attack's, or the honest one."""
-        cipher: Cipher | None = None
-        for label, attack in self._mounted.items():
-            if replaces_messages(attack) and label not in self._refused:
-                try:
-                    messages = partial(messages_by, self._arithmetic, agreement, name)
-                    records = self._known_records(ids) if ids is not None and name == agreement.active.name else None
-                    terms = _terms(agreement, name, records)
-                    cipher, self._conclude[label] = _replaced(attack, agreement, terms, messages)
-                except (Exception, SystemExit) as error:  # a guest's, reported with all outcomes when training is over
-                    self._refused[label] = error
-        return cipher or honest(agreement, name)
+
+        def replaced(label: str, attack: ReplacingAttack) -> Cipher:
+            messages = partial(messages_by, self._arithmetic, agreement, name)
+            records = self._known_records(ids) if ids is not None and name == agreement.active.name else None
+            chosen = attack.messages(_terms(agreement, name, records), messages)
+            cipher = PaillierCipher(agreement, name, chosen)
+            self._conclude[label] = chosen.result
+            return cipher
+
+        return self._replacement(replaces_messages, replaced) or honest(agreement, name)
 
     def _begin(self, agreement: Agreement) -> None:
         """Forget the session before, and refuse the attacks that can't be on this one."""
@@ -153,13 +151,13 @@ class TrainingAdversary:
 
     def _other_columns(self, setting: SideSetting, cells: FloatArray) -> OtherFeatures | None:
         """Make what this party encrypts in place of its columns where weights are shared; None for these."""
-        coded: OtherFeatures | None = self._chosen(
-            replaces_features,
-            lambda attack: _CheckedFeatures(
-                attack.code(sharing_terms(setting.agreement, cells, setting.name)), cells.shape
-            ),
-        )
-        return coded
+
+        def coded(label: str, attack: Any) -> OtherFeatures:
+            terms = sharing_terms(setting.agreement, cells, setting.name)
+            features = self._others[label] = _CheckedFeatures(attack.code(terms), cells.shape)
+            return features
+
+        return self._replacement(replaces_features, coded)
 
     def _requests(self, agreement: Agreement) -> "_CheckedRequests | None":
         """Make what this party asks in place of its learner's own requests; None for nothing else."""
@@ -167,35 +165,33 @@ class TrainingAdversary:
             tuple(party.name for party in agreement.parties),
             agreement.plan.key_bits if agreement.plan.is_encrypted else 0,
         )
-        requests: _CheckedRequests | None = None
-        for label, attack in self._mounted.items():
-            if replaces_requests(attack) and label not in self._refused:
-                try:
-                    requests = _CheckedRequests(attack.ask(terms))
-                    self._conclude[label] = requests.found
-                except (Exception, SystemExit) as error:  # a guest's, reported when training is over
-                    self._refused[label] = error
-        return requests
+
+        def asking(label: str, attack: Any) -> _CheckedRequests:
+            requests = _CheckedRequests(attack.ask(terms))
+            self._conclude[label] = requests.result
+            return requests
+
+        return self._replacement(replaces_requests, asking)
 
     def _added_shares(self, setting: SideSetting) -> ChosenShares | None:
         """Make what this party adds to its shares of others' first layers; None for nothing."""
-        shares: ChosenShares | None = self._chosen(
-            replaces_shares,
-            lambda attack: _CheckedShares(
-                attack.choose(sharing_terms(setting.agreement, setting.gridded.values, setting.name))
-            ),
-        )
-        return shares
 
-    def _chosen(self, replaces: Callable[[TrainingAttack], bool], make: Callable[[Any], Any]) -> Any:
-        """Have the attack that replaces something make it; what it raises is reported with all outcomes."""
-        replacement = None
+        def choosing(label: str, attack: Any) -> ChosenShares:
+            terms = sharing_terms(setting.agreement, setting.gridded.values, setting.name)
+            shares = self._others[label] = _CheckedShares(attack.choose(terms))
+            return shares
+
+        return self._replacement(replaces_shares, choosing)
+
+    def _replacement(self, replaces: Callable[[TrainingAttack], bool], make: Callable[[str, Any], T]) -> T | None:
+        """Have the attack that replaces something make it; what it raises is reported when training is over."""
+        replacement: T | None = None
         for label, attack in self._mounted.items():
             if replaces(attack) and label not in self._refused:
                 try:
-                    self._others[label] = replacement = make(attack)
-                except (Exception, SystemExit) as error:  # a guest's, reported when training is over
-                    self._others[label] = error
+                    replacement = make(label, attack)
+                except (Exception, SystemExit) as error:  # a guest's
+                    self._refused[label] = error
         return replacement
 
     @property
@@ -231,7 +227,7 @@ class TrainingAdversary:
                 if name in self._refused:
                     raise self._refused[name]
                 if name in self._others:
-                    facts = self._found(name, _result(self._others[name]))
+                    facts = self._found(name, self._others[name].result())
                 else:
                     view = view or self._view(training, records, ids)
                     facts = self._found(name, self._conclude[name](view), view.known_labels)
@@ -395,11 +391,11 @@ class _CheckedGuest:
             self._failure = error
             return otherwise
 
-    def result(self) -> TrainingResult:
+    def result(self, *view: TrainingView) -> TrainingResult:
         """Give what the guest has recovered; raises what it has raised."""
         if self._failure is not None:
             raise self._failure
-        recovered: TrainingResult = self._guest.result()
+        recovered: TrainingResult = self._guest.result(*view)
         return recovered
 
 
@@ -444,13 +440,6 @@ class _CheckedRequests(_CheckedGuest):
     def answered(self, step: int, request: OwnRequest, answer: Any) -> Any:
         """Give what the guest makes of an answer; where it fails, the answer."""
         return self._given(lambda: self._guest.answered(step, request, answer), answer)
-
-    def found(self, view: TrainingView) -> TrainingResult:
-        """Give what the guest has recovered; raises what it has raised."""
-        if self._failure is not None:
-            raise self._failure
-        recovered: TrainingResult = self._guest.result(view)
-        return recovered
 
 
 def _checked(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -516,14 +505,6 @@ def _in_own_units(equations: Equations, order: IntArray, scales: FloatArray) -> 
     return replace(equations, matrix=matrix * steps, sums=sums * steps[:, None], steps=steps)
 
 
-def _replaced(
-    attack: ReplacingAttack, agreement: Agreement, terms: SessionTerms, honest: HonestFactory
-) -> tuple[Cipher, Callable[[TrainingView], TrainingResult]]:
-    """Make the cipher that sends an attack's messages, and what gives its result. Raises what the attack raises."""
-    messages = attack.messages(terms, honest)
-    return PaillierCipher(agreement, terms.party, messages), messages.result
-
-
 def _terms(agreement: Agreement, party: str, known_records: KnownRecords | None) -> SessionTerms:
     """Describe a session's terms as an attack of this party knows them. Raises ValueError where packing can't work."""
     is_active = party == agreement.active.name
@@ -545,12 +526,6 @@ def _terms(agreement: Agreement, party: str, known_records: KnownRecords | None)
 def _identity(rows: int) -> FloatArray:
     """Make one identity for all steps of as many rows: together they would take more than all that was read."""
     return np.eye(rows)
-
-
-def _result(outcome: OtherFeatures | ChosenShares | Exception | SystemExit) -> TrainingResult:
-    if isinstance(outcome, (Exception, SystemExit)):
-        raise outcome
-    return outcome.result()
 
 
 def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> SharingTerms:

@@ -24,13 +24,11 @@ from vfl.crypto import (
     CipherVector,
     FixedPointOverflow,
     InvalidCiphertext,
-    PrivateKey,
     PublicKey,
     check_ciphertexts,
     ciphers,
     ciphertext_width,
     from_bytes,
-    keygen,
     to_bytes,
 )
 from vfl.crypto.messages import Combination, HonestMessages, Messages
@@ -97,26 +95,16 @@ class Cipher(Protocol):
         """Forget what was made ahead: the session is over. A late message may still be answered."""
 
 
-def honest_messages(agreement: Agreement, name: str, private_key: PrivateKey | None = None) -> HonestMessages:
-    """Make a party's messages under a fresh key pair of the agreed length, or under the given one."""
-    bits = agreement.plan.key_bits
-    formats = CipherFormats(agreement).messages_of(name)
-    return HonestMessages(formats, private_key or keygen(bits, insecure=bits < 2048)[1])
-
-
 class PaillierCipher:
-    """Protocol 1's arithmetic under Paillier, one key pair per session that never leaves this object.
+    """Protocol 1's arithmetic under Paillier, one key pair per session that never leaves this object."""
 
-    ``messages`` may take the place of the honest ones.
-    """
-
-    def __init__(self, agreement: Agreement, name: str, messages: Messages | None = None) -> None:
+    def __init__(self, agreement: Agreement, name: str, messages: Messages) -> None:
         self._agreement = agreement
         self._name = name
         self._columns = agreement.residual_columns
         self._formats = CipherFormats(agreement)
-        self._messages = messages or honest_messages(agreement, name)
-        private_key = self._messages.private_key
+        self._messages = messages
+        private_key = messages.private_key
         self._public_key = private_key.public_key
         self._peer_keys: dict[str, PublicKey] = {}
         engine = self._messages.engine if isinstance(self._messages, HonestMessages) else None

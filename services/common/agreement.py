@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -479,11 +479,6 @@ class Agreement:
         if plan.roster is not None:
             return plan.roster.counts
         return count_rows(rows, validation_fraction=plan.validation_fraction, test_fraction=plan.test_fraction)
-
-    def planned_batches(self) -> Iterator[IntArray]:
-        """List the public batches of rows, step by step, of protocols whose steps are of single rows."""
-        schedule = self.plan.schedule(self.plan.split(self.active.aligned_rows).train)
-        return (batch for epoch in range(self.plan.epochs) for batch in schedule.epoch(epoch))
 
     @property
     def training_rows(self) -> int:

@@ -1,9 +1,9 @@
 """Calls another package's protocol: whatever it does wrong ends its session, with its name and nothing else."""
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -66,18 +66,29 @@ class ProtocolCalls:
 
 
 class Watched:
-    """An object of another package, each of whose methods is called in time; what ``makes`` names gives others."""
+    """An object of another package, each of whose methods is called in time; what ``makes`` names gives others.
+
+    A subclass says what attributes may be (``has``), and results of methods (``gives``), by their names.
+    """
+
+    has: ClassVar[Mapping[str, Callable[[Any], bool]]] = {}
+    gives: ClassVar[Mapping[str, Callable[[Any], bool]]] = {}
 
     def __init__(self, calls: ProtocolCalls, thing: Any, makes: Container[str] = ()) -> None:
         self._calls, self._thing, self._makes = calls, thing, makes
 
     def __getattr__(self, name: str) -> Any:
         attribute = self._calls(lambda: getattr(self._thing, name))
-        if not callable(attribute):
-            return attribute
+        if name in self.has or not callable(attribute):
+            return self._checked(name, attribute, self.has)
 
         def call(*arguments: Any, **named: Any) -> Any:
-            result = self._calls(lambda: attribute(*arguments, **named))
+            result = self._checked(name, self._calls(lambda: attribute(*arguments, **named)), self.gives)
             return Watched(self._calls, result) if name in self._makes else result
 
         return call
+
+    def _checked(self, name: str, value: Any, expected: Mapping[str, Callable[[Any], bool]]) -> Any:
+        if name in expected and not expected[name](value):
+            raise self._calls.refused(f"gives a {type(value).__name__} as its {name}")
+        return value

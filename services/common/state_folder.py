@@ -145,10 +145,8 @@ class StateFolder:
         """Read what was written under ``name``; None where nothing was. Raises StateError for an unreadable file."""
         if not name.endswith(ENDING):
             return read_state(self.path, name)
-        try:
+        with reading(f"{name} of this party's state", OSError, sqlite3.Error):
             return self._row(name).read() if (self.path / name).exists() else None
-        except (OSError, sqlite3.Error) as error:
-            raise broken(f"{name} of this party's state", error) from error
 
     def write(self, name: str, content: bytes) -> None:
         """Keep ``content`` under ``name`` in place of what was there. Raises StateNotKept, and nothing has changed."""
@@ -270,6 +268,15 @@ def broken(what: str, error: Exception | None = None) -> StateError:
         f"{what} is broken{why}: put the folder back from a copy, or forget it with `plumbline state clear` and train "
         "again."
     )
+
+
+@contextmanager
+def reading(what: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Read a piece of state: an error of one of these kinds says that it is broken, and StateError is raised."""
+    try:
+        yield
+    except kinds as error:
+        raise broken(what, error) from error
 
 
 def read_state(folder: Path, name: str) -> bytes | None:

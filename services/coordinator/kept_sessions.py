@@ -22,7 +22,7 @@ from services.common.errors import NotAllowed
 from services.common.identity import Role
 from services.common.ledger_marks import LedgerMark
 from services.common.run_records import content_of
-from services.common.state_folder import State, StateNotKept, broken, not_kept
+from services.common.state_folder import State, StateNotKept, not_kept, reading
 from vfl.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class KeptSessions:
         """
         self._lock = threading.Lock()
         self._process = secrets.token_bytes(8)
-        try:
+        with reading(f"{DATABASE} of this coordinator's state", sqlite3.Error):
             # Autocommit: transactions are those of ``_change``.
             self._database = sqlite3.connect(state.database(DATABASE), check_same_thread=False, isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
@@ -127,8 +127,6 @@ class KeptSessions:
             self._database.executescript(_TABLES)
             # Small: what was asked is forgotten when it is answered, and when a process stops as it should.
             self._lost = set(self._database.execute("SELECT session, party, token FROM asked"))
-        except sqlite3.Error as error:
-            raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
     def all(self) -> list[KeptSession]:
         """List the sessions of the database, oldest first; raises StateError for one that can't be read."""
@@ -270,14 +268,12 @@ class KeptSessions:
 
 def look_into(path: Path) -> list[KeptSession]:
     """List the sessions of a database that another process may use; raises StateError."""
-    try:
+    with reading(f"{DATABASE} of this coordinator's state", sqlite3.Error):
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             return _sessions_in(database)
         finally:
             database.close()
-    except sqlite3.Error as error:
-        raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
 
 def too_many_records(party: str) -> NotAllowed:
@@ -313,13 +309,11 @@ def _sessions_in(database: sqlite3.Connection) -> list[KeptSession]:
         "(SELECT count(*) FROM answers WHERE session = sessions.id) FROM sessions ORDER BY rowid"
     ).fetchall()
     adapter = TypeAdapter(Agreement)
-    try:
+    with reading(f"{DATABASE} of this coordinator's state", ValueError):
         return [
             KeptSession(adapter.validate_json(agreement), defences, bool(served), kept_at, submissions, answers)
             for agreement, defences, served, kept_at, submissions, answers in rows
         ]
-    except ValueError as error:
-        raise broken(f"{DATABASE} of this coordinator's state", error) from error
 
 
 def _bytes_of(token: int) -> bytes:

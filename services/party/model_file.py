@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.run_records import content_of
-from services.common.state_folder import broken
+from services.common.state_folder import reading
 from services.party.features import PartyData
 from services.party.party_model import PartyModel
 from services.party.table_hash import hash_of_features
@@ -135,7 +135,7 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
     header, arrays = _read(content)
     agreement = _agreement_of(header)
     _check_table(header, data)
-    try:
+    with reading(_WHAT, KeyError, ValueError, IndexError, TypeError):
         order = arrays["order"].astype(np.int64)
         model = PartyModel(
             agreement,
@@ -153,8 +153,6 @@ def unpacked(content: bytes, data: PartyData, labels: IntArray | None = None) ->
         test = header.get("test")
         quality = ScoreQuality(**{**test, "by_class": tuple(test.get("by_class", ()))}) if test else None
         return KeptModel(model, order, header["kept_at"], tuple(header["warnings"]), disclosed, quality)
-    except (KeyError, ValueError, IndexError, TypeError) as error:
-        raise broken(_WHAT, error) from error
 
 
 def _check_table(header: dict[str, Any], data: PartyData) -> None:
@@ -203,17 +201,13 @@ def summary_of(content: bytes) -> ModelSummary:
 
 
 def _read(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    try:
+    with reading(_WHAT, *BROKEN_ARRAYS):
         return unpack_arrays(content)
-    except BROKEN_ARRAYS as error:
-        raise broken(_WHAT, error) from error
 
 
 def _agreement_of(header: dict[str, Any]) -> Agreement:
-    try:
+    with reading(_WHAT, KeyError, ValidationError):
         return TypeAdapter(Agreement).validate_python(header["agreement"])
-    except (KeyError, ValidationError) as error:
-        raise broken(_WHAT, error) from error
 
 
 def _arrays_of(name: str, part: Part) -> dict[str, NDArray[Any]]:

@@ -27,7 +27,7 @@ from services.common.agreement import Agreement
 from services.common.errors import OutOfOrder
 from services.common.ledger_marks import LedgerMark
 from services.common.run_records import content_of
-from services.common.state_folder import State, StateError, StateInMemory, broken
+from services.common.state_folder import State, StateError, StateInMemory, broken, reading
 from services.exchange.answers import Answered
 from services.exchange.vectors import DecryptedVector, VectorHeader
 from services.party.resumption import Place, Resumption
@@ -355,7 +355,7 @@ class TrainingLog:
         self._session_id, self.token_key, self._is_taken_up = session_id, token_key, True
         facts, arrays = _unpacked(STEPS, steps)
         self._check_session(STEPS, facts)
-        try:
+        with reading(_WHAT.format(STEPS), KeyError, ValueError, TypeError):
             self.completed, self.skipped = int(facts["completed"]), tuple(map(int, facts["skipped"]))
             self.closed, self.attempt = int(facts["closed"]), int(facts["attempt"])
             self.generation = int(facts["generation"])
@@ -373,8 +373,6 @@ class TrainingLog:
                 self._answers[entry["peer"], int(entry["step"])] = kept_answer
             self.notes.read(facts.get("notes", ()), arrays)
             self._weights[self.completed]
-        except (KeyError, ValueError, TypeError) as error:
-            raise broken(_WHAT.format(STEPS), error) from error
         if epochs is not None:
             facts, arrays = _unpacked(EPOCHS, epochs)
             self._check_session(EPOCHS, facts)
@@ -421,12 +419,10 @@ def kept_training(state: State, party: str) -> KeptTraining | None:
             f"{TRAINING} of this party's state is {facts.get('party')}'s, and this is {party}: put the folder back "
             "from a copy, or forget it with `plumbline state clear`."
         )
-    try:
+    with reading(_WHAT.format(TRAINING), KeyError, ValueError, ValidationError):
         agreement = TypeAdapter(Agreement).validate_python(facts["agreement"])
         order, token_key = arrays["order"].astype(np.int64), arrays["token_key"].tobytes()
         terms = KeptTerms(agreement, party, order, facts["table"], facts["features"])
-    except (KeyError, ValueError, ValidationError) as error:
-        raise broken(_WHAT.format(TRAINING), error) from error
     if (steps := state.read(STEPS)) is None:
         raise broken(_WHAT.format(f"{STEPS}, which isn't there beside {TRAINING},"))
     log = TrainingLog(state)
@@ -446,10 +442,8 @@ def _message_of(step: int) -> str:
 
 
 def _unpacked(name: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    try:
+    with reading(_WHAT.format(name), *BROKEN_ARRAYS):
         return unpack_arrays(content)
-    except BROKEN_ARRAYS as error:
-        raise broken(_WHAT.format(name), error) from error
 
 
 def _at(step: int, by_step: Mapping[int, T]) -> dict[int, T]:

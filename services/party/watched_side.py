@@ -8,7 +8,7 @@ import numpy as np
 
 from services.common import protocols
 from services.common.meters import StageTimer
-from services.common.protocol_calls import ProtocolCalls
+from services.common.protocol_calls import ProtocolCalls, Watched
 from services.exchange.peer import Inbox
 from services.party.side import Side, SideSetting, StepAnswers
 from services.party.turned_columns import Turn
@@ -57,22 +57,17 @@ _ANSWERS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-class _WatchedSide:
-    """A side whose calls are watched; ``watched`` is the side itself."""
+class _WatchedSide(Watched):
+    has, gives = _ATTRIBUTES, _RESULTS
 
     def __init__(self, setting: SideSetting, side: Side, calls: ProtocolCalls) -> None:
-        self._setting, self.watched, self._calls = setting, side, calls
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = self._calls(lambda: getattr(self.watched, name))
-        if name in _ATTRIBUTES or not callable(attribute):
-            return _checked(self._calls, name, attribute, _ATTRIBUTES)
-        return lambda *arguments: _checked(self._calls, name, self._calls(lambda: attribute(*arguments)), _RESULTS)
+        super().__init__(calls, side)
+        self._setting = setting
 
     @contextmanager
     def step(self, step: int, batch: IntArray) -> Iterator[StepAnswers]:
         """Begin a step; an error of the learner's, or of what it was answered, is nothing that a side may pass over."""
-        manager = self._calls(lambda: self.watched.step(step, batch))
+        manager = self._calls(lambda: self._thing.step(step, batch))
         answers = self._calls(manager.__enter__)
         try:
             yield cast(StepAnswers, _WatchedAnswers(self._setting, answers, self._calls))
@@ -84,19 +79,16 @@ class _WatchedSide:
             self._calls(lambda: manager.__exit__(None, None, None))
 
 
-class _WatchedAnswers:
-    def __init__(self, setting: SideSetting, answers: StepAnswers, calls: ProtocolCalls) -> None:
-        self._setting, self._answers, self._calls = setting, answers, calls
+class _WatchedAnswers(Watched):
+    has = _ANSWERS
 
-    def __getattr__(self, name: str) -> Any:
-        attribute = self._calls(lambda: getattr(self._answers, name))
-        if name in _ANSWERS:
-            return _checked(self._calls, name, attribute, _ANSWERS)
-        return lambda *arguments: self._calls(lambda: attribute(*arguments))
+    def __init__(self, setting: SideSetting, answers: StepAnswers, calls: ProtocolCalls) -> None:
+        super().__init__(calls, answers)
+        self._setting = setting
 
     def answer(self, request: Request) -> Any:
         """Answer a request with numbers of the shape that the learner's contract says; opaque shares have their own."""
-        values = self._calls(lambda: self._answers.answer(request))
+        values = self._calls(lambda: self._thing.answer(request))
         features = self._setting.gridded.values.shape[1]
         match request:
             case Forward(weights) if not isinstance(values, Shares):
@@ -107,9 +99,3 @@ class _WatchedAnswers:
             case Send() if values is not None:
                 raise self._calls.refused("answers what is only sent")
         return values
-
-
-def _checked(calls: ProtocolCalls, name: str, value: Any, expected: Mapping[str, Callable[[Any], bool]]) -> Any:
-    if name in expected and not expected[name](value):
-        raise calls.refused(f"gives a {type(value).__name__} as its {name}")
-    return value

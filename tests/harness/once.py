@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from services.active.scoring import first_failure
-from services.ciphers.cipher import PaillierCipher, honest_messages
+from services.ciphers.cipher import PaillierCipher
 from services.ciphers.formats import CipherFormats
 from services.ciphers.hidden_layer import hidden_vector
 from services.common.agreement import Agreement, ProposedTerms
@@ -29,6 +29,7 @@ from services.party.resumption import Place, Resumption
 from services.party.session import join
 from services.passive.party import PassiveParty
 from services.protocols.hu.gradient_exchange import RESIDUALS, GradientExchange
+from tests.harness.ciphers import honest_messages
 from tests.harness.parties import ACTIVE
 from vfl.arrays import FloatArray, IntArray
 from vfl.cores import OneCore

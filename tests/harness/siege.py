@@ -12,7 +12,7 @@ import numpy as np
 
 from defences import Defence, NoiseSource
 from services.adversary.listening_side import listening
-from services.ciphers.cipher import PaillierCipher, honest_messages
+from services.ciphers.cipher import PaillierCipher
 from services.common.agreement import Agreement
 from services.common.scores import PartialScores
 from services.common.settings import Settings
@@ -22,6 +22,7 @@ from services.party.features import PartyData
 from services.party.party_defences import PartyDefences
 from services.party.record import RunRecord
 from services.party.side import Side, SideSetting
+from tests.harness.ciphers import honest_messages
 from tests.harness.interruptions import Interrupted
 from tests.harness.once import SECONDS, UNBOUNDED, ActivePeer, Peer
 from tests.harness.parties import ACTIVE, PASSIVE, active_data, party_data, small_settings

@@ -14,6 +14,7 @@ from services.protocols.first_layer.layer_steps import LayerSteps
 from services.protocols.first_layer.layer_terms import LayerTerms
 from services.protocols.forwarded_layer import forwarded_equations, forwarded_sums, signal, told_of_forwarding
 from services.protocols.forwarding_guard import guard_forwarding
+from services.protocols.planned_batches import planned_batches
 from services.protocols.shared.kept_shares import KeptShares
 from services.protocols.shared.opening import guard_opening, validates_on_shares
 from services.protocols.shared.serving_on_shares import WeightsOnShares
@@ -45,7 +46,7 @@ class FirstLayer(KeptShares):
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List the plan's batches."""
-        return agreement.planned_batches()
+        return planned_batches(agreement)
 
     def served(self, agreement: Agreement) -> WeightsOnShares:
         """Let weights stay shared: those of a first layer would tell of the labels."""

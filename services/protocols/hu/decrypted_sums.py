@@ -12,6 +12,7 @@ from services.party.resumption import Resumption
 from services.party.side import SideSetting
 from services.protocols.hu.gradient_side import GradientSide
 from services.protocols.known_weights import KnownWeights
+from services.protocols.planned_batches import planned_batches
 from vfl.arrays import IntArray
 from vfl.crypto.kernels.counts import product_cost
 from vfl.crypto.messages import MessageFormats
@@ -62,7 +63,7 @@ class DecryptedSums(TrainingProtocol[TrainingPlan, Agreement]):
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List the plan's batches."""
-        return agreement.planned_batches()
+        return planned_batches(agreement)
 
     def cost(self, agreement: Agreement) -> Cost:
         """Count a step's operations, under Paillier whatever the session's cipher is."""

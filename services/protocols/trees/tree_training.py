@@ -14,6 +14,7 @@ from services.common.exposure import Exposure, Guarded, GuardedParty, ToldEquati
 from services.common.protocols import TrainingProtocol
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
+from services.protocols.planned_batches import planned_batches
 from services.protocols.trees.served_leaves import LeavesOnShares
 from services.protocols.trees.tree_side import TreeSide
 from vfl.arrays import IntArray
@@ -126,7 +127,7 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
 
     def batches(self, agreement: Agreement) -> Iterator[IntArray]:
         """List all training rows for each tree."""
-        return agreement.planned_batches()
+        return planned_batches(agreement)
 
     def served(self, agreement: Agreement) -> LeavesOnShares:
         """Have records' leaves found on shares."""
