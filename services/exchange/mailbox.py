@@ -1,16 +1,18 @@
 """A party's messages under a protocol that declares them: what it sends, once, and a table of what it takes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
+from services.common.exposure import Exposure
 from services.common.plugin_calls import waiting_for_others
 from services.common.protocol_calls import ProtocolCalls, ProtocolFailed
+from services.exchange.declared_messages import declared
 from services.exchange.message_kinds import MessageKind
-from services.exchange.message_table import MessageTable
+from services.exchange.message_table import IN_ALL_STEPS, MessageTable
 from services.exchange.peer import Peer
 from services.exchange.step_order import StepOrder
 from services.exchange.vectors import WireVector
@@ -42,17 +44,19 @@ class Mailbox(MessageTable):
             tell: counts what a peer is told, before it is sent: the peer, in a word what it is, how many numbers.
 
         Raises:
-            ProtocolFailed: for kinds with a name in common.
+            ProtocolFailed: for kinds with a name in common, for an answer to what none of them asks, and for one that
+                tells what the protocol's exposures don't count.
         """
-        all_kinds = list(kinds)
         self._agreement, self._name, self._links = agreement, name, peers
-        self._kinds = {kind.name: kind for kind in all_kinds}
-        if len(self._kinds) < len(all_kinds):
-            raise self._refused("declares two kinds of messages of one name")
+        try:
+            self._kinds = declared(kinds)
+        except InvalidMessage as error:
+            raise self._refused(f"declares what no table may have. {error}") from error
+        self._check_counted(agreement.plan.training.exposures(agreement))
         self._tell = tell
         super().__init__(
             [party.name for party in agreement.peers_of(name)],
-            [row for kind in all_kinds if name in kind.receivers for row in kind.rows(name)],
+            [row for kind in self._kinds.values() if name in kind.receivers for row in kind.rows(name)],
             (),
             StepOrder(steps, timeout),
         )
@@ -68,11 +72,11 @@ class Mailbox(MessageTable):
                 were sent in this step before: both would be under one mask.
             FederationError: what a receiver refuses it with, or as the session has ended.
         """
-        declared = self._declared(kind)
-        if self._name not in declared.senders:
+        sent = self._declared(kind)
+        if self._name not in sent.senders:
             raise self._refused(f"has {self._name} send {kind}, which it doesn't")
         try:
-            message = declared.packed(step, values)
+            message = sent.packed(step, values)
         except InvalidMessage as error:
             raise self._refused(f"sends what it hasn't declared. {error}") from error
         with self._order:
@@ -80,9 +84,10 @@ class Mailbox(MessageTable):
             is_new = (kind, step) not in self._sent
             if self._sent.setdefault((kind, step), message) != message:
                 raise self._refused(f"sends another {kind} of step {step} than before")
-        for receiver in sorted(declared.receivers - {self._name}):
-            if declared.tells and is_new:
-                self._tell(receiver, declared.tells, message.count)
+        for receiver in sorted(sent.receivers - {self._name}):
+            if sent.tells is not None and is_new:
+                self._tell(receiver, sent.tells.word, message.count)
+            self.note_asked(sent, receiver, IN_ALL_STEPS if sent.once else step)
             with waiting_for_others():
                 self._links[receiver].send(self._agreement.session_id, kind, step, message)
 
@@ -112,6 +117,15 @@ class Mailbox(MessageTable):
         if kind not in self._kinds:
             raise self._refused(f"declares no message {kind}")
         return self._kinds[kind]
+
+    def _check_counted(self, exposures: Sequence[Exposure]) -> None:
+        for kind in self._kinds.values():
+            if (tells := kind.tells) is None:
+                continue
+            for sender, reader in ((one, other) for one in kind.senders for other in kind.receivers - {one}):
+                owners = {one.owner for one in exposures if one.party == reader and getattr(one, tells.unit)}
+                if not (owners & {sender, ""} if tells.of == "sender" else owners):
+                    raise self._refused(f"tells {reader} {tells.unit} by {kind.name}, which its exposures don't count")
 
     def _refused(self, why: str) -> ProtocolFailed:
         return ProtocolCalls(self._agreement.plan.protocol).refused(why)

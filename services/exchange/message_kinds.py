@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.exchange.declared_messages import DeclaredMessage
 from services.exchange.message_table import MessageRow, each_step, once
 from services.exchange.vectors import VectorHeader, WireVector
 
@@ -17,26 +18,22 @@ Numbers: TypeAlias = Literal["float64", "uint64", "uint8"]
 
 
 @dataclass(frozen=True)
-class MessageKind:
-    """One kind of message of a protocol.
+class MessageKind(DeclaredMessage):
+    """One kind of message of a protocol, besides as any is declared.
 
     Attributes:
-        name: of the kind, among those of its protocol.
         senders: names of the parties that send it, each to every receiver but itself.
         receivers: names of the parties that it is sent to.
         shape: of its numbers, by step; public.
         numbers: what they are: those of float64 are finite.
         once: whether it is sent before the first step and never again.
-        tells: what a receiver reads in it, a word for this party's own count; empty for nothing.
     """
 
-    name: str
     senders: frozenset[str]
     receivers: frozenset[str]
     shape: Callable[[int], tuple[int, ...]]
     numbers: Numbers = "float64"
     once: bool = False
-    tells: str = ""
 
     def __post_init__(self) -> None:
         limits.check_name(self.name)
@@ -57,7 +54,7 @@ class MessageKind:
         """List the rows of a receiver's table, one for each sender."""
         at = once() if self.once else each_step
         for sender in sorted(self.senders - {receiver}):
-            yield MessageRow(self.name, sender, at, self.header, self.unpacked)
+            yield MessageRow(self, sender, at, self.header, self.unpacked)
 
     def packed(self, step: int, values: NDArray[Any]) -> WireVector:
         """Write numbers as they travel; raises InvalidMessage for others than are declared."""

@@ -8,8 +8,9 @@
     end, suspend: whoever waits, sends or asks from now on is told why; what was received is forgotten
 
 A row of the table is a kind of message from one peer: in which steps it comes (``at``), under which keys (``after``),
-with which header, and how its values are read. Whatever no row says is refused by name, and changes nothing. A message
-that comes again changes nothing. A different one in its place is refused.
+with which header, and how its values are read. An answer is taken from a peer that was asked, and from no other. A
+question's row is answered at once. Whatever no row says is refused by name, and changes nothing. A message that comes
+again changes nothing. A different one in its place is refused.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,9 +19,13 @@ from hashlib import sha256
 from typing import Any
 
 from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder, one_line
+from services.exchange.declared_messages import DeclaredMessage
 from services.exchange.peer import Inbox
 from services.exchange.step_order import StepOrder
-from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
+
+# The step of a question that is asked once, and answered in every step.
+IN_ALL_STEPS = -1
 
 
 def each_step(order: StepOrder, step: int) -> None:
@@ -44,7 +49,7 @@ class MessageRow:
     """A kind of message from one peer.
 
     Attributes:
-        kind: of it, by name.
+        declared: what its protocol says of the kind.
         sender: the peer.
         at: raises InvalidMessage for a step that no session has, OutOfOrder for one that isn't due.
         header: what travels before a step's values.
@@ -52,12 +57,34 @@ class MessageRow:
         after: purposes of keys that the sender shows before.
     """
 
-    kind: str
+    declared: DeclaredMessage
     sender: str
     at: Callable[[StepOrder, int], None]
     header: Callable[[int], VectorHeader]
     read: Callable[[int, WireVector], Any]
     after: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Of it, by name."""
+        return self.declared.name
+
+
+@dataclass(frozen=True)
+class QuestionRow:
+    """A kind of question from one peer, which gets its answer at once: for one in each step it has a right.
+
+    Attributes:
+        declared: what its protocol says of the kind.
+        sender: the peer.
+        header: what travels before a step's values; raises OutOfOrder where the peer may ask none.
+        answer: answers a step's, once.
+    """
+
+    declared: DeclaredMessage
+    sender: str
+    header: Callable[[int], VectorHeader]
+    answer: Callable[[int, WireVector], DecryptedVector]
 
 
 @dataclass(frozen=True)
@@ -93,10 +120,16 @@ class MessageTable(Inbox):
         rows: the kinds of messages that they send to this party.
         keys: what they show.
         order: in which step this party is; its lock is that of all that stands here.
+        questions: what they ask, and are answered at once.
     """
 
     def __init__(
-        self, peers: Iterable[str], rows: Iterable[MessageRow], keys: Iterable[KeyRow], order: StepOrder
+        self,
+        peers: Iterable[str],
+        rows: Iterable[MessageRow],
+        keys: Iterable[KeyRow],
+        order: StepOrder,
+        questions: Iterable[QuestionRow] = (),
     ) -> None:
         """Begin a session with these peers; raises ValueError for a table that names a kind, or a key, twice."""
         all_rows, all_keys = list(rows), list(keys)
@@ -104,10 +137,12 @@ class MessageTable(Inbox):
         self._peers = list(peers)
         self._rows = {(row.kind, row.sender): row for row in all_rows}
         self._keys = {(row.purpose, row.sender): row for row in all_keys}
+        self._question_rows = {(row.declared.name, row.sender): row for row in questions if row.declared.right.is_asked}
         if len(self._rows) < len(all_rows) or len(self._keys) < len(all_keys):
             raise ValueError("a table names each kind of message, and each purpose of a key, once for a sender")
         self._shown: dict[tuple[str, str], tuple[PublicKeyShown, Any]] = {}
         self._received: dict[tuple[str, str, int], ReceivedMessage] = {}
+        self._asked: set[tuple[str, str, int]] = set()
 
     # -- what peers send -------------------------------------------------------------------------------------------
 
@@ -151,7 +186,21 @@ class MessageTable(Inbox):
                 self._received[key] = ReceivedMessage(digest, values)
                 self._order.notify_all()
 
+    def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
+        """Refuse a question by its header; raises as an inbox's."""
+        header.check(self._question(peer, kind).header(step), kind)
+
+    def answer(self, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
+        """Answer a peer's question, once; raises as an inbox's."""
+        return self._question(peer, kind).answer(step, vector)
+
     # -- what this party's own loop does ---------------------------------------------------------------------------
+
+    def note_asked(self, message: DeclaredMessage, peer: str, step: int) -> None:
+        """Let a peer answer a message that it is about to be sent, if that asks."""
+        if message.right.is_asked:
+            with self._order:
+                self._asked.add((message.name, peer, step))
 
     def key(self, purpose: str, peer: str) -> Any:
         """Give a peer's key as it was read; raises KeyError before it was shown."""
@@ -180,6 +229,7 @@ class MessageTable(Inbox):
     def forget(self, is_behind: Callable[[str, int], bool]) -> None:
         """Forget what none can send again: messages of such kinds and steps. Called with the order's lock held."""
         self._received = {key: message for key, message in self._received.items() if not is_behind(key[0], key[2])}
+        self._asked = {key for key in self._asked if not is_behind(key[0], key[2])}
 
     def end(self, reason: str) -> None:
         """End the session: whoever waits, or sends from now on, is told ``reason``."""
@@ -206,8 +256,22 @@ class MessageTable(Inbox):
             self._check_shown(peer, row.after, row.kind)
             if (row.kind, peer, step) not in self._received:
                 row.at(self._order, step)
+                self._check_asked(peer, row.declared, step)
         header.check(row.header(step), row.kind)
         return row
+
+    def _question(self, peer: str, kind: str) -> QuestionRow:
+        with self._order:
+            self._check_peer(peer)
+        row = self._question_rows.get((kind, peer))
+        if row is None:
+            raise NotAllowed(f"{peer} has no {one_line(kind)} to ask in this session.")
+        return row
+
+    def _check_asked(self, peer: str, answer: DeclaredMessage, step: int) -> None:
+        question = answer.right.question
+        if question and not self._asked & {(question, peer, step), (question, peer, IN_ALL_STEPS)}:
+            raise OutOfOrder(f"{peer} has no {question} of step {step} to answer: this party hasn't asked.")
 
     def _is_known(self, key: tuple[str, str, int], digest: bytes) -> bool:
         """Tell whether a message came before; raises OutOfOrder for another one in its place."""

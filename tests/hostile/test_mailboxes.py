@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
+from services.exchange.declared_messages import Tells
 from services.exchange.mailbox import Mailbox
 from services.exchange.message_kinds import MessageKind
 from services.exchange.vectors import WireVector
@@ -67,7 +68,7 @@ def numbers() -> list[MessageKind]:
     everybody = frozenset(NAMES)
     return [
         MessageKind("seed", everybody, everybody, lambda _: (32,), "uint8", once=True),
-        MessageKind("sums", everybody, everybody, lambda step: (4 + step, 2), tells="sums"),
+        MessageKind("sums", everybody, everybody, lambda step: (4 + step, 2), tells=Tells("equations", word="sums")),
     ]
 
 

@@ -1,14 +1,29 @@
 """Messages of a first layer on shared weights: who sends which, and their public numbers of values and bytes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.exchange.declared_messages import ASKS, DeclaredMessage, Tells, answers, declared
 from services.protocols.first_layer.layer_terms import LayerTerms
 from services.protocols.shared.opening import validates_on_shares
 from services.protocols.shared.share_messages import Kind
 from vfl.crypto.pairwise_masks import MASK_BITS
 
+# What is handed on in the clear completes products, which stand under masks that cancel in the sum of all parties'.
+MESSAGES = declared(
+    (
+        *(DeclaredMessage(kind, right=ASKS) for kind in (Kind.WEIGHT_PADS, Kind.SIGNAL_PADS)),
+        DeclaredMessage(Kind.WEIGHT_DIFFERENCES),
+        DeclaredMessage(Kind.SIGNAL_DIFFERENCES),
+        DeclaredMessage(Kind.FORWARD, right=answers(Kind.WEIGHT_PADS)),
+        DeclaredMessage(Kind.HANDED, right=answers(Kind.WEIGHT_PADS), tells=Tells("equations", of="others")),
+        DeclaredMessage(Kind.BACKWARD, right=answers(Kind.SIGNAL_PADS)),
+        DeclaredMessage(Kind.FROZEN),
+    )
+)
 FROM_LABEL_PARTY = (
     Kind.WEIGHT_PADS,
     Kind.WEIGHT_DIFFERENCES,
@@ -29,6 +44,7 @@ class LayerSizes:
         terms: of the session.
     """
 
+    messages: ClassVar[Mapping[str, DeclaredMessage]] = MESSAGES
     terms: LayerTerms
 
     def shows_key(self, sender: str) -> bool:

@@ -22,13 +22,14 @@ from vfl.crypto.pairwise_masks import PairwiseMasks
 def step_roles(agreement: Agreement, name: str) -> StepRoles:
     """Say who sends what to this party in a step."""
     spec, active = agreement.plan.family.spec, agreement.active.name
+    sends = name in agreement.senders
     if not spec.forwards:
-        return StepRoles(agreement.senders)
+        return StepRoles(agreement.senders, sends=sends)
     passive_names = tuple(party.name for party in agreement.peers_of(name) if party != agreement.active)
     in_the_clear = isinstance(agreement.plan.encryption, Plain)
     if name == active:
-        return StepRoles(agreement.senders, passive_names, agreement.outputs, reads_directly=in_the_clear)
-    return StepRoles(agreement.senders, masked_with=passive_names, reads_directly=in_the_clear)
+        return StepRoles(agreement.senders, passive_names, agreement.outputs, reads_directly=in_the_clear, sends=sends)
+    return StepRoles(agreement.senders, masked_with=passive_names, reads_directly=in_the_clear, sends=sends)
 
 
 class Forwarding:

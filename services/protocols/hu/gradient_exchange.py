@@ -22,11 +22,12 @@ from typing import TypeVar
 
 from services.ciphers.cipher import Cipher, PlainCipher, Unmask
 from services.ciphers.hidden_layer import hidden_header
-from services.common.errors import InvalidMessage, NotAllowed, OutOfOrder
+from services.common.errors import InvalidMessage, OutOfOrder
 from services.common.meters import StageTimer
 from services.common.plugin_calls import waiting_for_others
 from services.exchange.answers import Rights, RightsOfOneTry
-from services.exchange.message_table import KeyRow, MessageRow, MessageTable, each_step
+from services.exchange.declared_messages import ASKS, DeclaredMessage, Tells, answers, declared
+from services.exchange.message_table import KeyRow, MessageRow, MessageTable, QuestionRow, each_step
 from services.exchange.outgoing import OutgoingVector
 from services.exchange.step_order import StepOrder
 from services.exchange.tape import Tape
@@ -36,8 +37,20 @@ from vfl.arrays import FloatArray
 from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
 
 T = TypeVar("T")
-# What travels in a step: two kinds of messages, and one of questions.
-RESIDUALS, HIDDEN, SUMS = "residuals", "products", "sums"
+# What travels in a step: two kinds of messages, one of questions, and what they are answered with.
+RESIDUALS, HIDDEN, SUMS, DECRYPTED = "residuals", "products", "sums", "decrypted sums"
+DECRYPTION = Tells("equations", word="decryption")
+_HIDDEN = DeclaredMessage(HIDDEN, tells=Tells("equations", of="others"))
+MESSAGES = declared(
+    (
+        DeclaredMessage(RESIDUALS),
+        _HIDDEN,
+        DeclaredMessage(SUMS, right=ASKS),
+        DeclaredMessage(DECRYPTED, right=answers(SUMS), tells=DECRYPTION),
+    )
+)
+# Where residuals are read as they come: nobody asks.
+READ_DIRECTLY = declared((DeclaredMessage(RESIDUALS, tells=Tells("equations")), _HIDDEN))
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,7 @@ class StepRoles:
         units: how many columns these products have.
         masked_with: who forwards as this party does, so that their masks cancel.
         reads_directly: whether residuals are read as they come, as in plain split learning: nobody asks for sums.
+        sends: whether this party sends residuals: of another nobody asks sums.
     """
 
     senders: Container[str] | None = None
@@ -57,6 +71,7 @@ class StepRoles:
     units: int = 0
     masked_with: tuple[str, ...] = ()
     reads_directly: bool = False
+    sends: bool = True
 
 
 @dataclass(frozen=True)
@@ -136,11 +151,13 @@ class GradientExchange(MessageTable):
         self._rows_of_step = rows_of_step
         names = list(peers)
         self._sending = [peer for peer in names if roles.senders is None or peer in roles.senders]
+        self._messages = READ_DIRECTLY if roles.reads_directly else MESSAGES
         super().__init__(
             names,
             [*map(self._residuals_of, self._sending), *map(self._hidden_of, roles.forwarders)],
             [KeyRow("", peer, partial(self._accepted, peer)) for peer in names],
             StepOrder(steps, timeout, beginning.step),
+            [self._sums_of(peer) for peer in names if roles.sends and SUMS in self._messages],
         )
         self._own_questions = {peer: _OwnQuestions() for peer in names}
         self._questions = PeerQuestions(
@@ -159,7 +176,7 @@ class GradientExchange(MessageTable):
         def header(step: int) -> VectorHeader:
             return self._cipher.residuals_header(peer, self._rows_of_step(step))
 
-        return MessageRow(RESIDUALS, peer, each_step, header, read, after=("",))
+        return MessageRow(self._messages[RESIDUALS], peer, each_step, header, read, after=("",))
 
     def _hidden_of(self, peer: str) -> MessageRow:
         def header(step: int) -> VectorHeader:
@@ -169,7 +186,15 @@ class GradientExchange(MessageTable):
             vector.check(header(step), HIDDEN)
             return vector
 
-        return MessageRow(HIDDEN, peer, each_step, header, read)
+        return MessageRow(self._messages[HIDDEN], peer, each_step, header, read)
+
+    def _sums_of(self, peer: str) -> QuestionRow:
+        return QuestionRow(
+            self._messages[SUMS],
+            peer,
+            lambda step: self._questions.header(peer, step),
+            lambda step, vector: self._questions.answer(peer, step, vector),
+        )
 
     def _accepted(self, peer: str, key: PublicKeyShown) -> PublicKeyShown:
         if peer in self.roles.masked_with and len(key.mask_key) != MASK_KEY_BYTES:
@@ -179,18 +204,6 @@ class GradientExchange(MessageTable):
             )
         self._cipher.accept_key(peer, key)
         return key
-
-    # -- what peers ask --------------------------------------------------------------------------------------------
-
-    def expects_question(self, peer: str, kind: str, step: int, header: VectorHeader) -> None:
-        """Refuse a peer's masked sums by their header; raises as an inbox's."""
-        self._check_may_ask(peer, kind)
-        header.check(self._questions.header(peer, step))
-
-    def answer(self, peer: str, kind: str, step: int, vector: WireVector) -> DecryptedVector:
-        """Decrypt a peer's masked sums of ``step``, once; raises as an inbox's."""
-        self._check_may_ask(peer, kind)
-        return self._questions.answer(peer, step, vector)
 
     # -- what this party's own training loop does ------------------------------------------------------------------
 
@@ -293,7 +306,7 @@ class GradientExchange(MessageTable):
         Raises:
             PeerVanished: after the timeout.
         """
-        if self._questions.encrypted_step >= step and not self.roles.reads_directly:
+        if self._questions.encrypted_step >= step and SUMS in self._messages:
             for peer in [one for one in self._peers if one not in self._sending]:
                 self._await(partial(self._questions.answered, peer, step), f"{peer}'s sums of step {step}")
 
@@ -348,10 +361,3 @@ class GradientExchange(MessageTable):
         with self.waiting():
             vector: WireVector = self.await_message(kind, peer, step)
             return vector
-
-    def _check_may_ask(self, peer: str, kind: str) -> None:
-        self._check_peer(peer)
-        if kind != SUMS:
-            raise NotAllowed(f"{peer} has no such question to ask in this session.")
-        if self.roles.reads_directly:
-            raise NotAllowed("In this session nobody asks for sums: residuals are read as they come.")

@@ -24,7 +24,14 @@ from services.party.party_defences import Message
 from services.party.resumption import Resumption
 from services.party.side import SideSetting
 from services.protocols.hu.forwarding import Forwarding, step_roles
-from services.protocols.hu.gradient_exchange import RESIDUALS, SUMS, Beginning, GradientExchange, OpenQuestion
+from services.protocols.hu.gradient_exchange import (
+    DECRYPTION,
+    RESIDUALS,
+    SUMS,
+    Beginning,
+    GradientExchange,
+    OpenQuestion,
+)
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning import Ask, Forward, Half, Send
 from vfl.learning.learner import Request
@@ -79,7 +86,7 @@ class GradientSide(KnownSide):
                 self._log,
                 questions or {},
                 self._log.completed if resumption else 0,
-                answering=lambda peer, count: self.tell(peer, "decryption", count),
+                answering=lambda peer, count: self.tell(peer, DECRYPTION.word, count),
                 anchoring=setting.anchor,
             ),
         )

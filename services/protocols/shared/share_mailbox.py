@@ -5,15 +5,16 @@ ciphertexts only, never as what they decrypt to.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from services.ciphers.shown_keys import checked_key, shown_key
 from services.common.errors import OutOfOrder, refusals_of
-from services.exchange.message_table import KeyRow, MessageRow, MessageTable
+from services.exchange.declared_messages import DeclaredMessage
+from services.exchange.message_table import IN_ALL_STEPS, KeyRow, MessageRow, MessageTable
 from services.exchange.step_order import StepOrder
 from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.protocols.shared.opening import validates_on_shares
@@ -28,7 +29,13 @@ _FIRST_UNDER = {SERVING: Kind.FROZEN, VALIDATION: Kind.PADS}
 
 
 class Sizes(Protocol):
-    """Which messages a session has, and how large they are."""
+    """Which messages a session has, and how large they are.
+
+    Attributes:
+        messages: of the protocol, as they are declared.
+    """
+
+    messages: ClassVar[Mapping[str, DeclaredMessage]]
 
     def shows_key(self, sender: str) -> bool:
         """Tell whether a party shows a key of its own before it sends anything."""
@@ -78,7 +85,12 @@ class ShareMailbox(MessageTable):
         peers = [peer.name for peer in terms.agreement.peers_of(name)]
         super().__init__(
             peers,
-            [self._row(kind, peer) for kind in Kind for peer in peers if sizes.is_sent(kind, peer, name)],
+            [
+                self._row(Kind(kind), peer)
+                for kind in sizes.messages
+                for peer in peers
+                if sizes.is_sent(Kind(kind), peer, name)
+            ],
             [row for peer in peers for row in self._keys_of(peer)],
             StepOrder(steps, timeout),
         )
@@ -93,7 +105,7 @@ class ShareMailbox(MessageTable):
     def _row(self, kind: Kind, peer: str) -> MessageRow:
         purposes = ("",) if self._message_sizes.shows_key(peer) else ()
         return MessageRow(
-            kind,
+            self._message_sizes.messages[kind],
             peer,
             at=lambda _, step: self._check_step(peer, kind, step),
             header=lambda step: self._header(kind, peer, self._name, step),
@@ -210,6 +222,7 @@ class ShareMailbox(MessageTable):
 
     def _outgoing(self, receiver: str, kind: Kind, step: int, values: Sequence[int]) -> Outgoing:
         header = self._header(kind, self._name, receiver, step)
+        self.note_asked(self._message_sizes.messages[kind], receiver, IN_ALL_STEPS if kind.is_once else step)
         data = to_bytes(values, header.width)
         return Outgoing(receiver, kind, step, WireVector(header.key_id, header.count, header.width, 0, data))
 

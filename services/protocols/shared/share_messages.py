@@ -1,10 +1,13 @@
 """Messages of training on shared weights: their kinds, and the public numbers of values and bytes that each has."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.exchange.declared_messages import ASKS, DeclaredMessage, Right, Tells, answers, declared
 from services.protocols.shared.opening import bits_of, stays_shared, validates_on_shares
 from services.protocols.shared.shared_terms import SharedTerms
 from vfl.crypto.sharing.shared_squares import WORD_BITS
@@ -59,6 +62,24 @@ class Kind(StrEnum):
         return self in (Kind.VALIDATION, Kind.PADS, Kind.DIFFERENCES, Kind.CROSSED, Kind.WORD)
 
 
+# All else is uniform, or pads, or under a key. What an opening and a word tell has room for what their receiver chose
+# to encrypt, and a ledger counts it.
+_BITS = Tells("bits", of="others")
+MESSAGES = declared(
+    (
+        *(DeclaredMessage(kind, right=ASKS) for kind in (Kind.ROWS, Kind.BLOCKS, Kind.PADS)),
+        DeclaredMessage(Kind.FORWARD, right=answers(Kind.BLOCKS)),
+        DeclaredMessage(Kind.VALIDATION, right=answers(Kind.BLOCKS)),
+        DeclaredMessage(Kind.BACKWARD, right=answers(Kind.ROWS)),
+        DeclaredMessage(Kind.HANDED),
+        DeclaredMessage(Kind.DIFFERENCES),
+        DeclaredMessage(Kind.CROSSED, right=Right(is_asked=True, question=Kind.PADS)),
+        DeclaredMessage(Kind.WORD, right=answers(Kind.CROSSED), tells=_BITS),
+        DeclaredMessage(Kind.OPENED, tells=_BITS),
+        DeclaredMessage(Kind.FROZEN),
+    )
+)
+
 # Of encrypted features: 8 MiB at 2,048 bits, of which one is made while another is on its way.
 _VALUES_PER_PART = 1 << 14
 
@@ -71,6 +92,7 @@ class MessageSizes:
         terms: of the session.
     """
 
+    messages: ClassVar[Mapping[str, DeclaredMessage]] = MESSAGES
     terms: SharedTerms
 
     def shows_key(self, sender: str) -> bool:

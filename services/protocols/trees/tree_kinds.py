@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from services.common import limits
 from services.common.errors import InvalidMessage
+from services.exchange.declared_messages import ASKS, Tells, answers
 from services.exchange.message_kinds import MessageKind
 from services.protocols.trees.tree_messages import NodeDivided, NodesDivided, SplitChosen, SplitsChosen, TreeTerms
 from vfl.crypto import PROOF_ROOTS
@@ -29,6 +30,13 @@ Words = NDArray[np.uint64]
 
 KEY, ORDER, MASK_KEY = "key", "order", "mask_key"
 _WORD = 8
+# All are about their sender: sums over bins and which rows go left about its columns, the label party's about labels.
+_IN_THE_CLEAR = Tells("equations", word="derivatives in the clear")
+_SUMS, _SPLITS, _ROUTES = (
+    Tells("equations", word="bins' sums"),
+    Tells("bits", word="splits"),
+    Tells("equations", word="routes"),
+)
 
 
 @dataclass(frozen=True)
@@ -76,17 +84,22 @@ class TreeKinds:
             yield MessageKind(KEY, self._label, passive, _of(size), "uint8", once=True)
         for place, name in enumerate(terms.names[1:], start=1):
             own = frozenset({name})
-            clear = "derivatives in the clear" if is_clear else ""
+            clear, derivatives = _IN_THE_CLEAR if is_clear else None, ""
             for chunk, rows in self.chunks():
-                size = rows * terms.ciphertext_bytes
-                yield MessageKind(f"{chunk} {place}", self._label, own, _of(size), "uint8", tells=clear)
+                size, derivatives = rows * terms.ciphertext_bytes, f"{chunk} {place}"
+                yield MessageKind(derivatives, self._label, own, _of(size), "uint8", right=ASKS, tells=clear)
             for level in self._levels:
                 at, sums = f"{level} {place}", _of(self.sums_bytes(level, place))
-                routes = _of(self._routes_words(level))
-                yield MessageKind(f"sums {at}", own, self._label, sums, "uint8", tells="bins' sums")
-                yield MessageKind(f"splits {at}", self._label, own, _of(1 << level, 5), "uint64", tells="splits")
-                yield MessageKind(f"divided {at}", own, self._label, routes, "uint64", tells="routes")
-                yield MessageKind(f"routes {at}", self._label, own, routes, "uint64", tells="routes")
+                routes, of_sums, of_splits = (
+                    _of(self._routes_words(level)),
+                    answers(derivatives),
+                    answers(f"splits {at}"),
+                )
+                yield MessageKind(f"sums {at}", own, self._label, sums, "uint8", right=of_sums, tells=_SUMS)
+                splits = _of(1 << level, 5)
+                yield MessageKind(f"splits {at}", self._label, own, splits, "uint64", right=ASKS, tells=_SPLITS)
+                yield MessageKind(f"divided {at}", own, self._label, routes, "uint64", right=of_splits, tells=_ROUTES)
+                yield MessageKind(f"routes {at}", self._label, own, routes, "uint64", tells=_ROUTES)
 
     def splits_of(self, message: SplitsChosen, level: int) -> Words:
         """Write the label party's choice of a level, (nodes, 5); a row of zeros is none."""

@@ -14,6 +14,7 @@ from services.common import limits
 from services.common.agreement import TrainingPlan
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished, Suspended
 from services.common.protocol_calls import ProtocolFailed
+from services.exchange.declared_messages import ASKS, Tells, answers
 from services.exchange.mailbox import Mailbox
 from services.exchange.message_kinds import MessageKind
 from services.exchange.outgoing import OutgoingVector
@@ -25,7 +26,13 @@ AGREEMENT = agreed(TrainingPlan(epochs=1, batch_size=8))
 A, P = (party.name for party in AGREEMENT.parties)
 KINDS = (
     MessageKind("key", frozenset({P}), frozenset({A}), lambda _: (32,), "uint8", once=True),
-    MessageKind("shares", frozenset({P, A}), frozenset({A, P}), lambda step: (2 + step, 1), tells="shares"),
+    MessageKind(
+        "shares",
+        frozenset({P, A}),
+        frozenset({A, P}),
+        lambda step: (2 + step, 1),
+        tells=Tells("equations", word="shares"),
+    ),
 )
 
 
@@ -299,9 +306,38 @@ def test_who_waits_is_woken(comes: str, monkeypatch: pytest.MonkeyPatch) -> None
                 taken.result(20)
 
 
+def test_an_answer_is_taken_once_its_question_is_sent() -> None:
+    for once, steps in ((False, [0]), (True, [0, 1])):
+        kinds = [
+            MessageKind("asked", frozenset({A}), frozenset({P}), lambda _: (2,), once=once, right=ASKS),
+            MessageKind("answer", frozenset({P}), frozenset({A}), lambda _: (2,), right=answers("asked")),
+        ]
+        box = Mailbox(AGREEMENT, A, {P: Sent()}, kinds, steps=3, timeout=0.05)
+        answer = WireVector("", 2, 8, 0, np.ones(2).tobytes(), "float64")
+        with pytest.raises(OutOfOrder, match=f"{P} has no asked of step 0 to answer: this party hasn't asked"):
+            box.receive(P, "answer", 0, answer)
+        box.send("asked", np.ones(2))
+        for step in steps:
+            box.receive(P, "answer", step, answer)
+            assert box.take("answer", step)[P].tolist() == [1.0, 1.0]
+            box.complete_step(step)
+        if not once:
+            with pytest.raises(OutOfOrder, match="has no asked of step 1 to answer"):
+                box.receive(P, "answer", 1, answer)
+
+
 def test_kinds_are_checked_when_they_are_declared() -> None:
-    with pytest.raises(ProtocolFailed, match="two kinds of messages of one name"):
+    def late(**said: Any) -> MessageKind:
+        return MessageKind("late", frozenset({P}), frozenset({A}), lambda _: (1,), **said)
+
+    with pytest.raises(
+        ProtocolFailed, match=r"declares what no table may have\. Two kinds of messages of one name: key\."
+    ):
         Mailbox(AGREEMENT, A, {}, (*KINDS, KINDS[0]), steps=1, timeout=1)
+    with pytest.raises(ProtocolFailed, match="late answers key, which no message asks"):
+        Mailbox(AGREEMENT, A, {}, (*KINDS, late(right=answers("key"))), steps=1, timeout=1)
+    with pytest.raises(ProtocolFailed, match=f"tells {A} bits by late, which its exposures don't count"):
+        Mailbox(AGREEMENT, A, {}, [late(tells=Tells("bits", of="others"))], steps=1, timeout=1)
     with pytest.raises(InvalidMessage, match="one of float64, uint64, uint8"):
         MessageKind("odd", frozenset(), frozenset(), lambda _: (1,), "object")  # type: ignore[arg-type]
     largest = MessageKind("largest", frozenset({P}), frozenset({A}), lambda _: (limits.VECTOR_BYTES,), "uint8")

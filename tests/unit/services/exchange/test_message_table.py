@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
-from services.exchange.message_table import KeyRow, MessageRow, MessageTable, each_step, once
+from services.exchange.declared_messages import ASKS, DeclaredMessage, answers
+from services.exchange.message_table import IN_ALL_STEPS, KeyRow, MessageRow, MessageTable, QuestionRow, each_step, once
 from services.exchange.step_order import StepOrder
-from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
+from services.exchange.vectors import DecryptedVector, PublicKeyShown, VectorHeader, WireVector
 
 STEPS, KEY = 4, PublicKeyShown("training", b"k")
 
@@ -27,7 +28,7 @@ def read(_: int, vector: WireVector) -> int:
 
 
 def row(kind: str, sender: str = "p", **changes: Any) -> MessageRow:
-    return replace(MessageRow(kind, sender, each_step, header, read), **changes)
+    return replace(MessageRow(DeclaredMessage(kind), sender, each_step, header, read), **changes)
 
 
 def table(*rows: MessageRow, keys: tuple[KeyRow, ...] = ()) -> MessageTable:
@@ -133,6 +134,68 @@ def test_keys_come_once_in_order_and_none_serves_two_purposes() -> None:
         box.receive_key("p", PublicKeyShown("serving", b"s", purpose="y"))
     box.receive("p", "a", 0, vector())
     assert (box.key("", "p"), box.key("x", "p")) == (b"k", b"s")
+
+
+def test_an_answer_is_taken_from_who_was_asked_and_in_the_step_that_was_asked_of() -> None:
+    question, once_question = DeclaredMessage("q", right=ASKS), DeclaredMessage("o", right=ASKS)
+    rows = [
+        replace(row(kind, peer), declared=DeclaredMessage(kind, right=answers(asked)))
+        for kind, asked in (("a", "q"), ("b", "o"))
+        for peer in "pq"
+    ]
+    box = table(*rows)
+
+    def refused(kind: str, peer: str, step: int, asked: str) -> None:
+        before = (dict(box._received), set(box._asked))
+        with pytest.raises(OutOfOrder, match=rf"{peer} has no {asked} of step {step} to answer"):
+            box.expects(peer, kind, step, vector().header)
+        with pytest.raises(OutOfOrder, match=rf"{peer} has no {asked} of step {step} to answer"):
+            box.receive(peer, kind, step, vector())
+        assert (box._received, box._asked) == before
+
+    refused("a", "p", 0, "q")
+    box.note_asked(DeclaredMessage("q"), "p", 0)
+    refused("a", "p", 0, "q")
+    box.note_asked(question, "p", 0)
+    box.note_asked(once_question, "q", IN_ALL_STEPS)
+    for kind, peer, step, asked in (("a", "q", 0, "q"), ("a", "p", 1, "q"), ("b", "p", 0, "o")):
+        refused(kind, peer, step, asked)
+    for kind, peer, step in (("a", "p", 0), ("b", "q", 0), ("b", "q", 1)):
+        box.receive(peer, kind, step, vector())
+    with box._order:
+        box._order.step = 1
+        box.forget(lambda kind, step: kind != "o" and step < 1)
+    assert box._asked == {("o", "q", IN_ALL_STEPS)}
+    assert list(box._received) == [("b", "q", 1)]
+
+
+def test_a_question_is_answered_where_its_kind_has_the_right_and_to_who_has_its_row() -> None:
+    def questions(kind: DeclaredMessage) -> MessageTable:
+        def answer(step: int, message: WireVector) -> DecryptedVector:
+            return DecryptedVector(1, 1, bytes([step]) + message.data)
+
+        rows = [QuestionRow(kind, "p", header, answer)]
+        return MessageTable(["p", "q"], (), (), StepOrder(STEPS, 0.01), rows)
+
+    box = questions(DeclaredMessage("a", right=ASKS))
+    box.expects_question("p", "a", 0, vector().header)
+    assert box.answer("p", "a", 3, vector()).data == b"\x031"
+    with pytest.raises(InvalidMessage, match="Wrong count of a: expected 1, got 2"):
+        box.expects_question("p", "a", 0, vector(count=2).header)
+    for table_of, peer, kind in (
+        (box, "q", "a"),
+        (box, "p", "b"),
+        (box, "r", "a"),
+        (questions(DeclaredMessage("a")), "p", "a"),
+    ):
+        words = "not a party" if peer == "r" else f"{peer} has no {kind} to ask in this session"
+        with pytest.raises(NotAllowed, match=words):
+            table_of.expects_question(peer, kind, 0, vector().header)
+        with pytest.raises(NotAllowed, match=words):
+            table_of.answer(peer, kind, 0, vector())
+    box.end("enough")
+    with pytest.raises(OutOfOrder, match="enough"):
+        box.answer("p", "a", 0, vector())
 
 
 def _content(key: PublicKeyShown) -> bytes:

@@ -176,7 +176,7 @@ def test_a_backward_signal_in_the_clear_is_finite_and_comes_once_in_its_shape() 
         passive.receive("active", "residuals", 0, delta(np.zeros((7, 4))))
         with pytest.raises(OutOfOrder, match="Different residuals of step 0 were received already"):
             passive.receive("active", "residuals", 0, delta(np.ones((7, 4))))
-        with pytest.raises(NotAllowed, match="nobody asks for sums"):
+        with pytest.raises(NotAllowed, match="passive has no sums to ask in this session"):
             label_party.answer("passive", "sums", 0, delta(np.ones((3, 4))))
 
 

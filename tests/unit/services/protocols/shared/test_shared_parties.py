@@ -181,5 +181,5 @@ def test_messages_of_the_other_protocol_are_refused(tmp_path: Path) -> None:
         inbox, peer = parties["active"].exchange, "passive-1"
         with pytest.raises(NotAllowed, match="passive-1 has no residuals to send"):
             inbox.expects(peer, "residuals", 0, VectorHeader("", 1, 8))
-        with pytest.raises(NotAllowed, match="passive-1 has no such question to ask"):
+        with pytest.raises(NotAllowed, match="passive-1 has no sums to ask"):
             inbox.expects_question(peer, "sums", 0, VectorHeader("", 1, 8))
