@@ -100,7 +100,7 @@ class ScoreAttacks:
         parts = {name: party.disclose_parameters(model.session_id) for name, party in self._passive_parties.items()}
         knowledge = Knowledge(
             model.model,
-            disclosed_parts(parts, model.model.agreement),
+            disclosed_parts(parts, model.model.agreement, model.model.known_part),
             moments=self._beforehand.moments,
             order=model.kept.order,
             own_rows=own_class_rows(model.model, self._scoring.scores),

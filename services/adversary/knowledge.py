@@ -236,9 +236,14 @@ def own_class_rows(model: PartyModel, score: Callable[[PartyModel, Sequence[int]
 
 
 def disclosed_parts(
-    shown: Mapping[str, Mapping[str, NDArray[Any]] | None], agreement: Agreement
+    shown: Mapping[str, Mapping[str, NDArray[Any]] | None], agreement: Agreement, own: Part | None
 ) -> tuple[Part, ...] | None:
     """Read what all passive parties disclose, as the session's learner does; None where one discloses nothing.
+
+    Args:
+        shown: arrays of each.
+        agreement: the session's public terms.
+        own: this party's own part, beside which they stand; None where it has none.
 
     Raises:
         InvalidMessage: for arrays that are no part.
@@ -249,18 +254,18 @@ def disclosed_parts(
             return None
         try:
             part = agreement.plan.calls.read_part(arrays)
-            _check_fits(part, agreement, party)
+            _check_fits(part, agreement, party, own)
         except ValueError as error:
             raise InvalidMessage(f"{party} discloses no model: {one_line(str(error))}") from error
         parts.append(part)
     return tuple(parts)
 
 
-def _check_fits(part: Part, agreement: Agreement, party: str) -> None:
+def _check_fits(part: Part, agreement: Agreement, party: str, own: Part | None) -> None:
     """Raise ValueError for a part of other columns than the party has described, or of other outputs."""
     columns = agreement.party(party).feature_count
-    if isinstance(part, TreesPart):
-        part.check_splits([one.name for one in agreement.parties].index(party), columns)
+    if isinstance(part, TreesPart) and isinstance(own, TreesPart):
+        part.check_splits([one.name for one in agreement.parties].index(party), columns, own)
         return
 
     def shape() -> tuple[int, ...] | None:

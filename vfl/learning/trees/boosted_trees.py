@@ -71,7 +71,10 @@ class BoostedTrees(TreeOptions, Learner):
 
 def _check_classes(classes: int) -> None:
     if classes != 2:
-        raise LearnerError(f"boosted trees tell two classes apart, and these labels have {classes}")
+        raise LearnerError(
+            f"boosted trees tell two classes apart, and these labels have {classes}: choose another learner, or make "
+            "two of them"
+        )
 
 
 class _Half:

@@ -71,8 +71,10 @@ def _gains(prefixes: IntArray, values: IntArray, options: TreeOptions) -> FloatA
     gains = _score(left, options) + _score(right, options) - _score(total, options)
     too_few = np.sort(values[:, 1])[::-1][: options.min_rows_of_a_node - 1].sum()
     least = max(too_few + 1.0, options.min_child_weight * unit)
-    possible = (np.abs(left[..., 0]) <= largest) & (np.abs(right[..., 0]) <= largest)
-    possible &= (left[..., 1] >= least) & (right[..., 1] >= least)
+    possible = (left[..., 1] >= least) & (right[..., 1] >= least)
+    # In the clear a sum may be the lowest of all numbers, whose absolute value is itself.
+    for first in (left[..., 0], right[..., 0]):
+        possible &= (-largest <= first) & (first <= largest)
     # h grows by every row: where it stands still, this bin adds none.
     possible[:, 1:] &= left[:, 1:, :, 1] != left[:, :-1, :, 1]
     # Without a row that misses the value both directions are one division.

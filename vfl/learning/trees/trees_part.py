@@ -107,14 +107,18 @@ class TreesPart:
             raise ValueError("a part of trees says its place and how many trees there are")
         place, count, own = arrays["place"].tolist()
         margin = arrays["first_margin"].tolist()
+        if not np.isfinite(margin).all():
+            raise ValueError("a part of trees begins with a margin that is no number")
         trees = _read(arrays, count, place, has_leaves=bool(margin))
         before = {name.removeprefix(_BEFORE): array for name, array in arrays.items() if name.startswith(_BEFORE)}
         return cls(place, *trees, margin[0] if margin else None, OwnTrees(*_read(before, own, 0, has_leaves=True)))
 
-    def check_splits(self, place: int, columns: int) -> None:
-        """Raise ValueError where this is no part of the party at a place, with so many columns of its own."""
+    def check_splits(self, place: int, columns: int, label_part: "TreesPart") -> None:
+        """Raise ValueError where this isn't a party's at a place, with so many columns, of the label party's trees."""
         if self.place != place or any(not 0 <= split.column < columns for split in self.splits):
             raise ValueError(f"its trees aren't those of a party with {columns} columns at place {place}")
+        if [tree.splits for tree in self.trees] != [tree.splits for tree in label_part.trees]:
+            raise ValueError("its trees aren't those that were grown together")
 
     @property
     def class_rows(self) -> None:
@@ -148,6 +152,11 @@ def _read(
     """Read so many trees, and the splits of the party at a place; raises ValueError where any of it is missing."""
     if not 0 <= count <= MOST_TREES:
         raise ValueError(f"a part has from 0 to {MOST_TREES:,} trees")
+    columns, thresholds, is_left = arrays["splits"].T
+    numbers = np.concatenate([columns, *arrays["leaves"][:, :2].T])
+    is_known = np.isin(is_left, (0, 1)).all() and np.isfinite(arrays["leaves"][:, 2]).all()
+    if np.isnan(thresholds).any() or _whole(numbers).dtype != np.int64 or not is_known:
+        raise ValueError("a part of trees has splits or leaves whose numbers are none")
     splits: list[dict[int, tuple[int, int]]] = [{} for _ in range(count)]
     weights: list[dict[int, float]] = [{} for _ in range(count)]
     own = tuple(Split(int(column), bound, bool(left)) for column, bound, left in arrays["splits"].tolist())

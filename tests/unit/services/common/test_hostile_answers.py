@@ -164,7 +164,7 @@ def test_a_disclosed_model_that_is_none_is_refused_in_a_sentence(dial: Dial, hos
 def test_arrays_that_the_sessions_learner_cant_read_are_refused_in_a_sentence(arrays: dict[str, Any]) -> None:
     agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner="installed"))
     with pytest.raises(InvalidMessage, match=r"^passive discloses no model: ") as error:
-        disclosed_parts({"passive": arrays}, agreement)
+        disclosed_parts({"passive": arrays}, agreement, None)
     assert len(str(error.value)) < 800
 
 
@@ -179,9 +179,9 @@ def test_a_disclosed_model_of_another_shape_than_the_sessions_is_refused_in_a_se
     options = {"hidden": 4} if learner == "network" else {}
     agreement = replace(AGREEMENT, plan=AGREEMENT.plan.changed(learner=learner, **options))
     with pytest.raises(InvalidMessage, match=r"^passive discloses no model: it doesn't fit its 2 columns"):
-        disclosed_parts({"passive": {"weights": np.zeros(shape)}}, agreement)
+        disclosed_parts({"passive": {"weights": np.zeros(shape)}}, agreement, None)
     fitting = (2, 4 if learner == "network" else 1)
-    assert disclosed_parts({"passive": {"weights": np.zeros(fitting)}}, agreement) is not None
+    assert disclosed_parts({"passive": {"weights": np.zeros(fitting)}}, agreement, None) is not None
 
 
 def test_a_disclosed_model_is_read_array_by_array(dial: Dial) -> None:
@@ -208,7 +208,8 @@ def shown(part: TreesPart, **others: np.ndarray) -> list[passive_pb2.PartArray]:
 
 def test_disclosed_trees_are_read_with_their_splits_and_without_any_leaf(dial: Dial) -> None:
     link = PassiveLink("passive", dial("passive", Disclosing(*shown(SHOWN))), 10.0)
-    (part,) = disclosed_parts({"passive": link.disclose_parameters(SESSION_ID)}, replace(AGREEMENT, plan=TREES)) or ()
+    arrays = {"passive": link.disclose_parameters(SESSION_ID)}
+    (part,) = disclosed_parts(arrays, replace(AGREEMENT, plan=TREES), SHOWN) or ()
     assert isinstance(part, TreesPart)
     assert (part.place, part.splits, part.first_margin) == (SHOWN.place, SHOWN.splits, None)
     assert part.trees == SHOWN.trees
@@ -229,6 +230,12 @@ def test_disclosed_trees_are_read_with_their_splits_and_without_any_leaf(dial: D
         {"splits": np.array([[2, 0.5, 1]])},
         {"splits": np.array([[-1, 0.5, 1]])},
         {"splits": np.zeros((1, 2))},
+        {"splits": np.array([[0.5, 0.5, 1]])},
+        {"splits": np.array([[1, 0.5, 2]])},
+        {"leaves": np.array([[0, 2.5, 1]])},
+        {"nodes": np.zeros((0, 4)), "splits": np.zeros((0, 3))},
+        {"nodes": np.array([[0, 1, 0, 0]])},
+        {"nodes": np.array([[1, 1, 1, 0]])},
     ],
     ids=[
         "more trees than there can be",
@@ -243,13 +250,19 @@ def test_disclosed_trees_are_read_with_their_splits_and_without_any_leaf(dial: D
         "another's column",
         "no column",
         "splits of two numbers",
+        "half a column",
+        "neither side",
+        "half a leaf",
+        "fewer splits than were made",
+        "another party's split",
+        "another tree's split",
     ],
 )
 def test_disclosed_trees_that_are_none_are_refused_in_a_sentence(dial: Dial, others: dict[str, np.ndarray]) -> None:
     link = PassiveLink("passive", dial("passive", Disclosing(*shown(SHOWN, **others))), 10.0)
     arrays = link.disclose_parameters(SESSION_ID)
     with pytest.raises(InvalidMessage, match=r"^passive discloses no model: ") as error:
-        disclosed_parts({"passive": arrays}, replace(AGREEMENT, plan=TREES))
+        disclosed_parts({"passive": arrays}, replace(AGREEMENT, plan=TREES), SHOWN)
     assert len(str(error.value)) < 800
 
 

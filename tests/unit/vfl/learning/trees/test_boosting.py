@@ -12,7 +12,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tests.harness.tree_tables import TreeTable, made_table
 from vfl.arrays import IntArray
 from vfl.learning.score_quality import area_under_curve
-from vfl.learning.trees import TreeOptions
+from vfl.learning.trees import Candidate, TreeOptions
+from vfl.learning.trees.split_gains import best_division
 
 # As scikit-learn and XGBoost are asked for too.
 PLAIN = TreeOptions(n_estimators=4, max_depth=4, min_rows_of_a_node=1, min_child_weight=1e-3, gradient_bits=30)
@@ -97,6 +98,17 @@ def test_equal_gains_go_to_the_lowest_party_column_and_bin() -> None:
     assert model.trees[0].splits == {1: (0, 0)}
     assert owned[0].splits[0].column == 0
     assert owned[0].splits[0].threshold == 2.5
+
+
+@pytest.mark.parametrize("lie", [-(2**63), 2**63 - 1, 7, -7])
+def test_a_sum_that_no_rows_of_the_node_have_gains_nothing(lie: int) -> None:
+    """In the clear a sum may be any number of 64 bits, and what it is taken from goes round."""
+    values = np.array([[1, 1], [1, 1], [1, 1], [-1, 1], [-1, 1], [-1, 1]])
+    options = TreeOptions(min_rows_of_a_node=1, min_child_weight=0.0, gradient_bits=4)
+    honest = np.array([[[3, 3], [0, 6]]])
+    assert best_division([honest], values, options) == Candidate(0, 0, 0, False)
+    honest[0, 0, 0] = lie * options.unit if abs(lie) == 7 else lie
+    assert best_division([honest], values, options) is None
 
 
 def test_what_is_missing_goes_where_it_gains_more() -> None:
