@@ -13,6 +13,8 @@ Options: TypeAlias = tuple[tuple[str, Value], ...]
 Access = Literal["white_box", "black_box"]
 ModelKind = Literal["linear", "network"]
 Trainer = Literal["lbfgs", "adam"]
+# Of a measurement, what stands in a table of results under its own name.
+_AS_IT_IS = ("access", "records", "auxiliary", "moments", "delivered", "undo")
 
 
 def frozen_options(options: Mapping[str, Any]) -> Options:
@@ -170,6 +172,8 @@ class TaskMeasurement:
 
 
 Measurement: TypeAlias = AttackMeasurement | TaskMeasurement
+# Measurements, and the trainings of the models that they are made on.
+Work: TypeAlias = Measurement | ModelChoice
 
 
 def windows(columns: int, size: int, count: int | None = None) -> list[tuple[int, ...]]:
@@ -193,3 +197,39 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(one) for one in value]
     return value
+
+
+def description(measurement: Measurement) -> dict[str, Any]:
+    """Give the columns that describe a measurement in a table of results.
+
+    Of an attack: dataset, data_options, model, trainer, model_options, seed, d, start (its first column), attack (with
+    options), defence (all of them, "none" without), access, records, auxiliary, moments, delivered, undo. Of a task:
+    function, what it is on, and its options.
+    """
+    if isinstance(measurement, AttackMeasurement):
+        return {
+            **_of_model(measurement.model),
+            "d": len(measurement.passive),
+            "start": measurement.passive[0],
+            "attack": measurement.attack.words,
+            "defence": " + ".join(choice.words for choice in measurement.defences) or "none",
+            **{name: getattr(measurement, name) for name in _AS_IT_IS},
+        }
+    function = measurement.function.partition(":")[2]
+    return {"function": function, **_of_model(measurement.on), **dict(measurement.options)}
+
+
+def _of_model(on: ModelChoice | DataChoice | None) -> Mapping[str, Any]:
+    if on is None:
+        return {}
+    if isinstance(on, DataChoice):
+        return {"dataset": on.name}
+    rows = (("rows", on.data.rows),) if on.data.rows is not None else ()
+    return {
+        "dataset": on.data.name,
+        "data_options": Choice("", (*rows, *on.data.options)).words[1:-1],
+        "model": on.kind,
+        "trainer": on.trainer,
+        "model_options": Choice("", on.options).words[1:-1],
+        "seed": on.seed,
+    }

@@ -1,6 +1,6 @@
 """Makes measurements where a job of a sweep runs: in this process, in one beside it, or on a cluster's worker.
 
-A job has one thread of linear algebra, and models are used as they are read from their parameters. So numbers don't
+A job has one thread of linear algebra, and models are used as they are read from their kept training. So numbers don't
 depend on how many workers there are, where they run, or whether a model was trained just now.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 from joblib import parallel_config
 from threadpoolctl import threadpool_limits
 
-from studies.measurements.descriptions import Measurement, ModelChoice
-from studies.measurements.measuring import NotApplicable, Shared, measure, train_model
-from studies.measurements.model_parameters import KeptTrainer, Parameters, parameters_of
+from studies.measurements.descriptions import ModelChoice, Work
+from studies.measurements.measuring import NotApplicable, measure, train_model
+from studies.measurements.model_parameters import KeptTrainer, parameters_of
 from studies.measurements.outcomes import Outcome, done
 from studies.simulation.scaled_tables import ScaledTable
 
@@ -39,69 +39,23 @@ _at_work = threading.Lock()
 
 @dataclass(frozen=True)
 class SharedThing:
-    """What measurements are made on.
+    """What work is done on.
 
     Attributes:
         key: the same for the same content.
-        on: the model or data set; None for none.
-        table: the data set, or the model's.
-        parameters: of the model; None until it is trained.
+        table: the data set, or the model's; None for none.
+        model: what was trained, where work is on a model.
+        training: what came of that.
     """
 
     key: str
-    on: Shared | None = field(default=None, compare=False)
     table: ScaledTable | None = field(default=None, compare=False)
-    parameters: Parameters | None = field(default=None, compare=False)
+    model: ModelChoice | None = field(default=None, compare=False)
+    training: Outcome | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What one worker computes at a time.
-
-    Attributes:
-        shared: what its measurements share.
-        measurements: what is measured, by their keys; while their model isn't trained, that is done instead.
-    """
-
-    shared: SharedThing
-    measurements: Mapping[str, Measurement]
-
-    @property
-    def trains(self) -> bool:
-        """Whether it trains the model."""
-        return isinstance(self.shared.on, ModelChoice) and self.shared.parameters is None
-
-    def rest(self, count: int) -> "list[Job]":
-        """Halve what is left when so many of its measurements are made."""
-        left = list(self.measurements.items())[count:]
-        middle = (len(left) + 1) // 2
-        return [replace(self, measurements=dict(part)) for part in (left[:middle], left[middle:]) if part]
-
-    @property
-    def singles(self) -> "list[Job]":
-        """A job for each measurement: one that kills its worker takes no other with it. Itself where it trains."""
-        return (
-            [self]
-            if self.trains
-            else [replace(self, measurements={key: measurement}) for key, measurement in self.measurements.items()]
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a job computed.
-
-    Attributes:
-        outcomes: of its first measurements, those that its time sufficed for; of a training, a single one.
-        parameters: of a training that was done.
-    """
-
-    outcomes: tuple[Outcome, ...]
-    parameters: Parameters | None = None
-
-
-def run_job(job: Job) -> Result:
-    """Compute a job; what goes wrong in a measurement is its outcome."""
+def run_job(shared: SharedThing, work: Mapping[str, Work]) -> list[Outcome]:
+    """Do work, as much of it as a job's time suffices for; what goes wrong in a measurement is its outcome."""
     # Standard output has the results, as JSON perhaps: what a plugin prints goes where messages go.
     with (
         _at_work,
@@ -110,39 +64,26 @@ def run_job(job: Job) -> Result:
         _one_thread(),
         parallel_config(backend="sequential"),
     ):
-        return _trained(job.shared) if job.trains else Result(tuple(_measured(job)))
+        end, outcomes = time.monotonic() + _SECONDS_OF_A_JOB, []
+        for piece in work.values():
+            outcomes.append(_tried(lambda piece=piece: _done(piece, shared)))  # type: ignore[misc]
+            if time.monotonic() > end:
+                break
+        return outcomes
 
 
-def forget() -> None:
-    """Drop what this process keeps of data and models for the next job."""
-    _made.cache_clear()
-
-
-def _measured(job: Job) -> Iterator[Outcome]:
-    end = time.monotonic() + _SECONDS_OF_A_JOB
-    for measurement in job.measurements.values():
-        yield _tried(lambda measurement=measurement: measure(measurement, _made(job.shared)))  # type: ignore[misc]
-        if time.monotonic() > end:
-            return
-
-
-def _trained(shared: SharedThing) -> Result:
-    parameters: dict[str, Any] = {}
-
-    def train() -> Mapping[str, Any]:
-        parameters.update(parameters_of(train_model(shared.on, shared.table)))  # type: ignore[arg-type]
-        return {}
-
-    outcome = _tried(train)
-    return Result((outcome,), parameters or None)
+def _done(work: Work, shared: SharedThing) -> Mapping[str, Any]:
+    if isinstance(work, ModelChoice):
+        return parameters_of(train_model(work, shared.table))  # type: ignore[arg-type]
+    return measure(work, made(shared))
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _made(shared: SharedThing) -> Any:
+def made(shared: SharedThing) -> Any:
     """Give what measurements are made on: the same object for measurements that share it."""
-    if not isinstance(shared.on, ModelChoice):
+    if shared.model is None or shared.training is None:
         return shared.table
-    return train_model(shared.on, shared.table, KeptTrainer(shared.parameters or {}))  # type: ignore[arg-type]
+    return train_model(shared.model, shared.table, KeptTrainer(shared.training.arrays))  # type: ignore[arg-type]
 
 
 def _tried(work: Callable[[], Mapping[str, Any]]) -> Outcome:
@@ -163,23 +104,21 @@ def _tried(work: Callable[[], Mapping[str, Any]]) -> Outcome:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Has all linear algebra take one thread, and gives back what it had."""
-    before = {name: os.environ.get(name) for name in _THREADS}
+    before = {name: os.environ.pop(name, None) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else 0
-    if torch:
-        torch.set_num_threads(1)
     try:
         with threadpool_limits(1):
+            if torch:
+                torch.set_num_threads(1)
             yield
     finally:
         if torch:
             torch.set_num_threads(threads)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in _THREADS:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import numpy as np
 
 from attacks.registry import attack_class
 from defences.registry import defence_class
-from studies.measurements.descriptions import AttackMeasurement, DataChoice, Measurement, ModelChoice, plain
+from studies.measurements.descriptions import AttackMeasurement, DataChoice, ModelChoice, TaskMeasurement, Work, plain
 from vfl.data import load_dataset
 
 # Plugins and trainings are found by name, so all of these may compute a measurement.
@@ -156,14 +156,15 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 _SYNTHETIC = "synthetic"
 
 
-def key_of(measurement: Measurement, data_digest: str) -> str:
-    """Digest what a measurement's result depends on: 64 hexadecimal digits.
+def key_of(work: Work, data_digest: str) -> str:
+    """Digest what the result of a measurement or a training depends on: 64 hexadecimal digits.
 
     Args:
-        measurement: whose content is digested, defaults included.
-        data_digest: of what it is measured on (``digest_of_data``).
+        work: whose content is digested, defaults included.
+        data_digest: of what it is done on (``digest_of_data``).
     """
-    return _sha256({"cell": plain(measurement), "data": data_digest, "versions": versions_of(measurement)})
+    content = {"cell": plain(work), "data": data_digest, "versions": versions_of(work)}
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
 def canonical(value: Any) -> str:
@@ -171,15 +172,17 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def data_of(measurement: Measurement) -> DataChoice | None:
-    """Find the data set that a measurement is made on; None for a task without."""
-    on = shared_of(measurement)
+def data_of(work: Work) -> DataChoice | None:
+    """Find the data set that a measurement is made on, or a model is trained on; None for a task without."""
+    on = shared_of(work)
     return on.data if isinstance(on, ModelChoice) else on
 
 
-def shared_of(measurement: Measurement) -> ModelChoice | DataChoice | None:
-    """Find the model or data set that a measurement is made on; None for a task without."""
-    return measurement.model if isinstance(measurement, AttackMeasurement) else measurement.on
+def shared_of(work: Work) -> ModelChoice | DataChoice | None:
+    """Find the model or data set that a measurement is made on, a model itself; None for a task without."""
+    if isinstance(work, ModelChoice):
+        return work
+    return work.model if isinstance(work, AttackMeasurement) else work.on
 
 
 def digest_of_data(choice: DataChoice | None, data_dir: Path | None) -> str:
@@ -202,39 +205,24 @@ def _digest_of_files(name: str, data_dir: Path | None) -> str:
     return digest.hexdigest()
 
 
-def versions_of(measurement: Measurement) -> dict[str, str]:
+def versions_of(work: Work) -> dict[str, str]:
     """List the versions that a result may depend on: of Python, of libraries, and of our source by its digest.
 
-    torch is among them where the measurement may use it, plugins of other packages with their distribution and source.
+    torch is among them where the work may use it, plugins of other packages with their distribution and source.
     """
-    if isinstance(measurement, AttackMeasurement):
-        attack, torch = _versions_of_plugin("attack", measurement.attack.name)
-        versions, uses_torch = attack, torch
-        for defence in measurement.defences:
-            more, torch = _versions_of_plugin("defence", defence.name)
-            versions, uses_torch = versions | more, uses_torch or torch
-    else:
-        versions, uses_torch = _versions_of_module(measurement.function.partition(":")[0]), True
-    model = versions_of_model(shared_of(measurement))
-    return model | versions | (_torch() if uses_torch else {})
-
-
-def versions_of_model(on: ModelChoice | DataChoice | None) -> dict[str, str]:
-    """List the versions that a trained model may depend on."""
-    if not isinstance(on, ModelChoice):
-        return dict(_common())
-    plugin = {} if on.defence is None else _versions_of_plugin("defence", on.defence.name)[0]
-    torch = on.kind != "linear" or on.trainer != "lbfgs" or on.defence is not None
-    return _common() | plugin | (_torch() if torch else {})
-
-
-def key_of_model(model: ModelChoice, data_digest: str) -> str:
-    """Digest what a trained model depends on."""
-    return _sha256({"model": plain(model), "data": data_digest, "versions": versions_of_model(model)})
-
-
-def _sha256(content: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical(content).encode()).hexdigest()
+    on, versions, uses_torch = shared_of(work), dict(_common()), False
+    plugins: list[tuple[str, str]] = []
+    if isinstance(on, ModelChoice):
+        uses_torch = on.kind != "linear" or on.trainer != "lbfgs" or on.defence is not None
+        plugins += [("defence", on.defence.name)] if on.defence else []
+    if isinstance(work, AttackMeasurement):
+        plugins += [("attack", work.attack.name), *(("defence", defence.name) for defence in work.defences)]
+    elif isinstance(work, TaskMeasurement):
+        versions, uses_torch = versions | _versions_of_module(work.function.partition(":")[0]), True
+    for kind, name in plugins:
+        more, torch = _versions_of_plugin(kind, name)
+        versions, uses_torch = versions | more, uses_torch or torch
+    return versions | (_torch() if uses_torch else {})
 
 
 @cache

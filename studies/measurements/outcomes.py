@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 Status = Literal["done", "not applicable", "failed"]
 # Of two results of a measurement, the one that says more.
@@ -35,6 +36,11 @@ class Outcome:
         """Status, reason and measures as columns of a table of results."""
         measures: dict[str, Any] = json.loads(self.measures)
         return {"status": self.status, "reason": self.reason} | measures
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Measures as arrays, to the last bit: what a training found."""
+        return {name: np.asarray(values) for name, values in json.loads(self.measures).items()}
 
 
 def done(measures: Mapping[str, Any]) -> Outcome:

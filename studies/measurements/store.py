@@ -2,8 +2,8 @@
 
 Guarantee: a part is there whole or not at all, whoever is killed and whenever the disk is full, and is never changed.
 Who works in the folder holds a shared lock on it. Whoever finds nobody else there joins small parts into one and takes
-away what killed writers left; until the joined part is on disk, the small ones stay. Trained models lie beside: arrays
-only, a file each, by the key of what trained them.
+away what killed writers left; until the joined part is on disk, the small ones stay. What a training found is kept
+as what a measurement did.
 """
 
 import io
@@ -11,16 +11,17 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from services.common.durable import make_folder, write_durably
-from studies.measurements.model_parameters import Parameters
 from studies.measurements.outcomes import RANKED, Outcome
-from vfl.arrays import BROKEN_ARRAYS, read_arrays, write_arrays
 
 _log = logging.getLogger(__name__)
 _SCHEMA = pa.schema(
@@ -35,10 +36,10 @@ _SCHEMA = pa.schema(
         ("versions", pa.string()),
     ]
 )
-_READ = ["key", "status", "reason", "measures", "seconds", "elapsed"]
+_OF_OUTCOMES = [field.name for field in fields(Outcome)]
 _MOST_PARTS = 32
 _ROWS_OF_A_GROUP = 8192
-_LOCK, _UNFINISHED = "lock", "*.unfinished"
+_LOCK, _PARTS, _UNFINISHED = "lock", "*.parquet", "*.unfinished"
 
 
 class SweepStopped(OSError):
@@ -55,14 +56,10 @@ class ResultStore:
     def read(self, keys: Iterable[str]) -> dict[str, Outcome]:
         """Read the outcomes of those keys that are kept."""
         wanted = pc.field("key").isin(pa.array(sorted(set(keys)), pa.string()))
-        outcomes: dict[str, Outcome] = {}
-        for part in self._tables(_READ, wanted):
-            for row in part.to_pylist():
-                outcome = Outcome(**{name: row[name] for name in _READ[1:]})
-                before = outcomes.get(row["key"])
-                if before is None or RANKED.index(outcome.status) > RANKED.index(before.status):
-                    outcomes[row["key"]] = outcome
-        return outcomes
+        if not (parts := self._parts(wanted, ["key", *_OF_OUTCOMES])):
+            return {}
+        rows: list[dict[str, Any]] = _best_of_each(parts).to_dict("records")  # type: ignore[assignment]
+        return {row.pop("key"): Outcome(**row) for row in rows}
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add finished measurements, all of them or none.
@@ -79,15 +76,11 @@ class ResultStore:
         """Join small parts and remove what killed writers left; for whoever is alone in the folder."""
         for leftover in self.folder.rglob(_UNFINISHED):
             leftover.unlink(missing_ok=True)
-        if len(list(self._parts())) <= _MOST_PARTS:
-            return
-        before = [part for part in self._parts() if self._readable(part)]
-        tables = list(self._tables(_SCHEMA.names, None))
-        if not tables:
-            return
-        self._write(_best_of_each(pa.concat_tables(tables)))
-        for part in before:
-            part.unlink()
+        if len(list(self.folder.glob(_PARTS))) > _MOST_PARTS and (parts := self._parts()):
+            best = _best_of_each(parts)
+            self._write(pa.Table.from_pandas(best, _SCHEMA, preserve_index=False))
+            for part in parts:
+                part.unlink()
 
     def _write(self, table: pa.Table) -> None:
         content = io.BytesIO()
@@ -97,45 +90,30 @@ class ResultStore:
         except OSError as error:
             raise unwritable(self.folder, error) from error
 
-    def _parts(self) -> Iterator[Path]:
-        return iter(sorted(self.folder.glob("*.parquet")))
-
-    def _tables(self, columns: list[str], wanted: pc.Expression | None) -> Iterator[pa.Table]:
-        for part in self._parts():
-            if self._readable(part):
-                with self._naming(part):
-                    yield pq.read_table(part, columns=columns, filters=wanted)
-
-    def _readable(self, part: Path) -> bool:
-        with self._naming(part):
-            schema = pq.read_schema(part)
-            if schema.equals(_SCHEMA):
-                return True
-            raise pa.ArrowInvalid("it has other columns")
-        return False
-
-    @contextmanager
-    def _naming(self, part: Path) -> Iterator[None]:
-        """Says once of a file that it can't be read, and goes on."""
-        try:
-            yield
-        except (pa.ArrowException, OSError) as error:
-            if part not in self._named:
-                self._named.add(part)
-                _log.warning(
-                    "%s is no readable part of the finished measurements and is left out: remove it. (%s)",
-                    part,
-                    " ".join(str(error).split())[:200],
-                )
+    def _parts(self, wanted: pc.Expression | None = None, columns: list[str] | None = None) -> dict[Path, pa.Table]:
+        """Read the parts, or what is wanted of them; says once of a file that it can't be read, and goes on."""
+        tables = {}
+        for part in sorted(self.folder.glob(_PARTS)):
+            try:
+                if not pq.read_schema(part).equals(_SCHEMA):
+                    raise pa.ArrowInvalid("it has other columns")
+                tables[part] = pq.read_table(part, columns=columns, filters=wanted)
+            except (pa.ArrowException, OSError) as error:
+                if part not in self._named:
+                    self._named.add(part)
+                    _log.warning(
+                        "%s is no readable part of the finished measurements and is left out: remove it. (%s)",
+                        part,
+                        " ".join(str(error).split())[:200],
+                    )
+        return tables
 
 
-def _best_of_each(table: pa.Table) -> pa.Table:
+def _best_of_each(parts: Mapping[Path, pa.Table]) -> pd.DataFrame:
     """Keep one row per key, sorted by key, so that a reader of few keys skips most of the file."""
-    rank = pa.compute.index_in(table["status"], pa.array(RANKED, pa.string()))
-    ordered = table.append_column("rank", rank).sort_by([("key", "ascending"), ("rank", "descending")])
-    keys = ordered["key"].combine_chunks()
-    first = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)) if len(keys) > 1 else pa.array([], pa.bool_())
-    return ordered.filter(pa.concat_arrays([pa.array([True][: len(keys)]), first])).drop_columns(["rank"])
+    rows: pd.DataFrame = pa.concat_tables(parts.values()).to_pandas()
+    ranked = rows.assign(rank=rows.status.map(RANKED.index)).sort_values(["key", "rank"], kind="stable")
+    return ranked.drop_duplicates("key", keep="last").drop(columns="rank")
 
 
 @contextmanager
@@ -167,27 +145,3 @@ def unwritable(folder: Path, error: OSError) -> SweepStopped:
         f"Finished measurements can't be kept in {folder} ({error.strerror or error}). Those that were kept stay: free "
         "the disk or choose another folder, and start again; none of them is computed twice."
     )
-
-
-_FOLDER = "models"
-
-
-def read_model(store: Path, key: str) -> Parameters | None:
-    """Read what training found; None where it isn't kept, or the file is damaged."""
-    path = store / _FOLDER / f"{key}.npz"
-    try:
-        return read_arrays(path)
-    except FileNotFoundError:
-        return None
-    except BROKEN_ARRAYS as error:
-        _log.warning("%s is no readable model and is trained again. (%s)", path, error)
-        return None
-
-
-def write_model(store: Path, key: str, parameters: Parameters) -> None:
-    """Keep what training found; raises SweepStopped when the folder can't be written."""
-    try:
-        path = store / _FOLDER / f"{key}.npz"
-        write_durably(path, lambda file: write_arrays(file, parameters), private=False)
-    except OSError as error:
-        raise unwritable(store, error) from error

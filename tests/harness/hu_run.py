@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from studies.measurements import Measurement, TaskMeasurement
-from studies.measurements.engine import description
+from studies.measurements.descriptions import description
 from studies.simulation.records import Records
 from studies.study import StudyRun
 
