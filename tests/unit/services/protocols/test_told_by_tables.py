@@ -1,44 +1,21 @@
 """What the rows of each protocol's tables tell, its exposures count, and nothing else: of real parties' tables."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from services.common.agreement import Agreement, TrainingPlan
+from services.common.agreement import Agreement
 from services.common.exposure import Exposure
 from services.exchange.declared_messages import DeclaredMessage
-from services.in_process.wired_trainings import wired_trainings
 from services.protocols.first_layer import layer_messages
 from services.protocols.hu import gradient_exchange as hu
 from services.protocols.shared import share_messages
 from tests.harness.documented_plugin import DOCS, install
-from tests.harness.exchanges import random_problem
+from tests.harness.every_protocol import SESSIONS, session_of
 
 Told = tuple[str, str, str]
-_SHARED: dict[str, Any] = {"protocol": "shared"}
-_TREES: dict[str, Any] = {"protocol": "trees", "learner": "boosted_trees", "learner_options": {"gradient_bits": 10}}
-PLANS: dict[str, dict[str, Any]] = {
-    "hu": {"batch_size": 16},
-    "cut layer": {"learner": "network", "learner_options": {"backward": "paillier", "hidden": 3}, "batch_size": 16},
-    "cut layer in the clear": {
-        "learner": "network",
-        "learner_options": {"backward": "plain", "hidden": 3},
-        "cipher": "plain",
-    },
-    "shared": _SHARED,
-    "shared, validated": {**_SHARED, "patience": 1},
-    "shared, unopened": {**_SHARED, "protocol_options": {"serving": "shared"}},
-    "first layer": {"learner": "network", "learner_options": {"backward": "shared", "hidden": 3}, "batch_size": 16},
-    "trees": {**_TREES, "key_bits": 1024},
-    "trees in the clear": {**_TREES, "cipher": "plain"},
-    "pairwise_sums": {"protocol": "pairwise_sums", "cipher": "plain", "batch_size": 16},
-}
-
-NOT_TRAINED = (("pairwise_sums", 2), ("shared, validated", 3))
 
 
 def told_by_tables(agreement: Agreement, tables: dict[str, Any]) -> set[Told]:
@@ -65,25 +42,13 @@ def counted(exposures: tuple[Exposure, ...]) -> set[Told]:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "parties"),
-    [(name, parties) for name in PLANS for parties in (2, 3) if (name, parties) not in NOT_TRAINED],
-)
+@pytest.mark.parametrize(("name", "parties"), SESSIONS)
 def test_exposures_count_what_tables_tell_and_nothing_else(
     name: str, parties: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "pairwise_sums":
         install("adding-a-protocol.md", name, tmp_path, monkeypatch)
-    plan = TrainingPlan(epochs=2, key_bits=512).changed(**PLANS[name])
-    problem = random_problem(parties=parties)
-    agreement = problem.agreement(plan)
-    always = tuple(replace(party, opens_always=True) for party in agreement.parties)
-    agreement = replace(agreement, parties=always)
-
-    def means(name: str) -> dict[str, Any]:
-        return {"generator": np.random.default_rng(0), "timeout": 5.0}
-
-    with wired_trainings(agreement, problem.gridded, problem.labels, means) as trainings:
+    with session_of(name, parties) as (agreement, trainings):
         told = told_by_tables(agreement, {one: training.exchange for one, training in trainings.items()})
     assert told == counted(agreement.plan.training.exposures(agreement))
     assert bool(told) == (name != "shared, unopened")
