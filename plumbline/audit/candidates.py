@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from defences import DefenceSpec
 from defences.registry import candidates
 from plumbline.audit.federating import run_federation
 from plumbline.audit.folder import AuditFolder
-from plumbline.audit.plan import AuditPlan
+from plumbline.audit.plan import AuditPlan, ClearPlan
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import FederationFailed
@@ -33,6 +33,8 @@ from plumbline.processes import ProcessFailed
 from services.common.durable import write_durably
 from services.common.run_files import parsed, read_json
 from vfl.crypto.ciphers import ENCRYPTED, IN_THE_CLEAR
+
+Planned = TypeVar("Planned", AuditPlan, ClearPlan)
 
 BLACK_BOX = "black box"
 # Stages of defences that protect what protocol=hu sends.
@@ -55,7 +57,7 @@ class Candidate:
     defences: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     black_box: bool = False
-    terms: Mapping[str, str] = field(default_factory=dict)
+    terms: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -273,23 +275,26 @@ def measured_federation(trial: AuditPlan, title: str, tables: JoinedTables, run:
         return read_findings(folder.parties, parties.passive_names, title, titles=parties.titles)
 
 
-def trial_of(plan: AuditPlan, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> AuditPlan:
+def trial_of(plan: Planned, candidate: Candidate, cipher: str = IN_THE_CLEAR) -> Planned:
     """Make the plan of one trial: the audit's, with the candidate's defences after its own, under this cipher.
 
     Raises:
         ValueError: for defences that contradict each other, or can't work with these settings.
     """
-    federation = plan.request.federation
+    request = with_candidate(plan.request, candidate, cipher).changed(try_defences=False, listed={})
+    return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())
+
+
+def with_candidate(request: AuditRequest, candidate: Candidate, cipher: str) -> AuditRequest:
+    """Ask for a candidate's defences after the request's own, under this cipher; raises ValueError as ``trial_of``."""
+    federation = request.federation
     options = {**federation.settings.get("defence_options", {}), **candidate.options}
-    request = plan.request.changed(
+    return request.changed(
         defences=(*federation.defences, *candidate.defences),
-        black_box=plan.request.adversary.black_box or candidate.black_box,
+        black_box=request.adversary.black_box or candidate.black_box,
         cipher=cipher,
         settings={**federation.settings, "cipher": cipher, "defence_options": options, **candidate.terms},
-        try_defences=False,
-        listed={},
     )
-    return replace(plan, request=request, recipe=request.recipe(plan.recipe.tables).checked())
 
 
 def train_beside(

@@ -16,7 +16,7 @@ from defences.base import TrainingDefence
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.further_sessions import attack_at_the_limit
 from plumbline.audit.malicious_attacks import malicious_attacks, mounting
-from plumbline.audit.plan import AuditPlan
+from plumbline.audit.plan import AuditPlan, ClearPlan
 from plumbline.audit.tables import JoinedTables
 from plumbline.federation import Federation
 from plumbline.job_progress import JobWatcher, RunProgress
@@ -49,7 +49,7 @@ def run_federation(plan: AuditPlan, tables: JoinedTables, run: AuditFolder, prog
         ProcessFailed: when a process ends by itself.
     """
     progress.stage("starting")
-    settings = _prepared(plan, tables, run)
+    settings = prepared(plan, tables, run)
     malicious = frozenset(malicious_attacks(settings))
     _train(mounting(settings, malicious, only=False) if malicious else settings, run.parties, run.logs, progress)
     if malicious:
@@ -71,7 +71,7 @@ def _train(settings: Mapping[str, Settings], folder: RunFolder, logs: Path, prog
             _await_attacks(folder, processes, progress)
 
 
-def _prepared(plan: AuditPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:
+def prepared(plan: AuditPlan | ClearPlan, tables: JoinedTables, run: AuditFolder) -> dict[str, Settings]:
     """Make the settings of every process, with the files that some of them name."""
     federation, adversary = plan.request.federation, plan.request.adversary
     settings = plan.recipe.settings(run.parties.path.resolve())

@@ -34,6 +34,7 @@ from services.common.session_limit import SessionLimit
 from services.common.settings import Settings
 from services.coordinator.protection import Protection, total_gram
 from services.party.calibrating import calibrates
+from services.party.features import AlignedFeatures
 from services.party.party_defences import PartyDefences
 from services.party.party_model import PartyModel
 from vfl.arrays import FloatArray, IntArray
@@ -67,6 +68,7 @@ class ClearSessions:
     Attributes:
         agreement: the audited session's terms, with what all are told of defences.
         training_rows: those of its training rows that further sessions are trained on, spread evenly over them.
+        aligned: what each party trains on; the active party's last column is its bias.
     """
 
     def __init__(self, tables: JoinedTables, settings: Mapping[str, Settings], agreement: Agreement) -> None:
@@ -77,12 +79,12 @@ class ClearSessions:
         self._scheme = ResidualScheme(agreement.classes)
         self._passive = tuple(party.name for party in agreement.parties[1:])
         self._defences = {
-            name: PartyDefences(load_defences(settings[name], Role.PASSIVE), _secrets_of(settings[name]))
+            name: PartyDefences(load_defences(settings[name], Role.PASSIVE), secrets_of(settings[name]))
             for name in self._passive
         }
         coordinator = settings[Role.COORDINATOR]
         defences = cast("tuple[ScoreDefence, ...]", load_defences(coordinator, Role.COORDINATOR))
-        self._protection = Protection(defences, _secrets_of(coordinator))
+        self._protection = Protection(defences, secrets_of(coordinator))
         self.agreement = replace(
             agreement,
             parties=tuple(
@@ -95,10 +97,8 @@ class ClearSessions:
             wants_parameter_gram=self._protection.wants_gram,
             announced=self._protection.announced,
         )
-        features_active = tables.aligned[Role.ACTIVE].features
-        # The active party's last column is its bias.
-        self._features = {str(Role.ACTIVE): np.column_stack([features_active, np.ones(len(features_active))])}
-        self._features |= {name: self._trained_on(name) for name in self._passive}
+        self.aligned = {name: self._aligned(name) for name in (str(Role.ACTIVE), *self._passive)}
+        self._features = {name: one.features for name, one in self.aligned.items()}
         self._starts = {
             name: self._drawn(name, np.random.default_rng(settings[name].private_seed)) for name in self._passive
         }
@@ -232,13 +232,15 @@ class ClearSessions:
             moments=moments,
         )
 
-    def _trained_on(self, name: str) -> FloatArray:
+    def _aligned(self, name: str) -> AlignedFeatures:
         """Change a passive party's features as its defences do."""
-        defences, aligned = self._defences[name], self._tables.aligned[name]
+        data, aligned = self._tables.data[name], self._tables.aligned[name]
+        if name == Role.ACTIVE:
+            return replace(data, has_bias=True).aligned(aligned.rows, self.agreement.plan)
+        defences = self._defences[name]
         if not defences.changes_features:
-            return aligned.features
-        data = self._tables.data[name].protected_by(defences)
-        return data.aligned(aligned.rows, self.agreement.plan).features
+            return aligned
+        return data.protected_by(defences).aligned(aligned.rows, self.agreement.plan)
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
         plan, agreement = self.agreement.plan, self.agreement
@@ -272,7 +274,7 @@ def _step_size(features: FloatArray, scheme: ResidualScheme) -> float:
     return 1 / (scheme.gradient_scale(1) * max(float((features**2).sum(axis=1).max()), 1.0))
 
 
-def _secrets_of(settings: Settings) -> NoiseSource:
+def secrets_of(settings: Settings) -> NoiseSource:
     """Draw the secrets that this process draws in every session: an audit's repeat."""
     return NoiseSource(settings.private_seed)
 

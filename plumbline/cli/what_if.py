@@ -29,8 +29,8 @@ def whatif(
         typer.Option(
             "--set",
             metavar="NAME,NAME=bins4",
-            help=f"Only: passive columns to leave out, or to make coarser ({', '.join(COARSENINGS)}); repeat for sets "
-            "side by side.",
+            help=f"Only: passive columns to leave out, or to make coarser ({', '.join(COARSENINGS)}); of boosted trees "
+            "settings too (own_trees=30, or a defence); repeat for sets side by side.",
         ),
     ] = None,
     confirm: Annotated[bool, typer.Option(help="Run the federation of what is chosen, or of each named set.")] = True,
@@ -39,6 +39,8 @@ def whatif(
     as_json: AsJson = False,
 ) -> None:
     """Say which columns of an audited federation could go or be coarser, and what that costs in AUC.
+
+    Of boosted trees it says besides what other settings leave, of columns and of labels.
 
     Each set of columns is SIMULATED: trained and attacked in one place, over the tables that the run was made from. A
     real federation confirms what is chosen. The run's report is written anew, with a section on it.

@@ -16,6 +16,10 @@ from vfl.data.faults import counted
 # Parts that differ by less are the same to who chooses.
 WITHIN_PART, WITHIN_AUC = 0.03, 0.005
 DROP = "drop"
+# Of settings: a defence that is named; other kinds are an option's value.
+DEFENCE = "defence"
+LABELS = "labels"
+_NOT_MEASURED = "not measured"
 HEADINGS = ("columns", "largest part", "exposed", "AUC")
 Row = tuple[str, ...]
 # Measured by taking either away: docs/how-to/what-if.md.
@@ -26,12 +30,12 @@ _WHY_COARSER_TELLS = (
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """What becomes of one column.
+    """What becomes of one column, or of a setting of the session.
 
     Attributes:
-        party: name of its owner.
-        column: its name.
-        kind: ``drop``, or one of `vfl.data.columns.COARSENINGS`.
+        party: name of its owner; empty for a setting.
+        column: its name, or that of an option of the learner or of a defence.
+        kind: ``drop``, or one of `vfl.data.columns.COARSENINGS`; of a setting ``defence``, or the option's value.
     """
 
     party: str
@@ -43,16 +47,18 @@ def by_party(changes: Iterable[Change]) -> dict[str, dict[str, str]]:
     """List what is asked of each column, by party."""
     kinds: dict[str, dict[str, str]] = {}
     for change in changes:
+        if not change.party:
+            continue
         kinds.setdefault(change.party, {})[change.column] = change.kind
     return kinds
 
 
 @dataclass(frozen=True)
 class ColumnPart:
-    """What a federation gives away of one column.
+    """What a federation gives away of one column, or of the labels.
 
     Attributes:
-        party: name of its owner.
+        party: name of its owner; empty for labels.
         column: name of the column.
         part: the federation's part at the headline level, of means, names and persons the largest; None where none was
             measured.
@@ -71,42 +77,62 @@ class ColumnSet:
 
     Attributes:
         changes: in what it differs from all columns as they are, sorted.
-        columns: those that it has.
+        columns: those that it has; where training is simulated, labels behind them.
         auc: of the test records.
+        is_measured: whether attacks could say something of all that it tells.
     """
 
     changes: tuple[Change, ...]
     columns: tuple[ColumnPart, ...]
     auc: float
+    is_measured: bool = True
 
     @property
     def largest(self) -> ColumnPart | None:
         """The column of which most is given away; None where nothing was measured."""
-        measured = [one for one in self.columns if one.part is not None]
+        measured = [one for one in self.columns if one.part is not None and one.party]
         return max(measured, key=lambda one: one.part or 0.0, default=None)
 
     @property
     def part(self) -> float:
-        """The largest part; 0 where none was measured."""
+        """The largest part of a column; 0 where none was measured."""
         return (self.largest.part or 0.0) if self.largest else 0.0
 
     @property
+    def labels(self) -> float | None:
+        """The part of labels; None where it wasn't measured."""
+        return next((one.part for one in self.columns if not one.party), None)
+
+    @property
+    def leaking(self) -> float:
+        """By how much sets are compared: the largest part of a column, and that of labels."""
+        return self.part + (self.labels or 0.0)
+
+    @property
     def exposed(self) -> tuple[ColumnPart, ...]:
-        """The columns of which a tenth or more is told, most of all first."""
+        """The columns, and labels, of which a tenth or more is told, most of all first."""
         return tuple(sorted((one for one in self.columns if one.is_exposed), key=lambda one: -(one.part or 0.0)))
 
     @property
     def title(self) -> str:
-        """What it is called: ``without age, job; euribor3m as bins4``."""
-        several = len({one.party for one in self.columns}) > 1
+        """What it is called: ``without age, job; euribor3m as bins4; with own_trees=30``."""
+        several = len({one.party for one in self.columns if one.party}) > 1
         kinds: dict[str, list[str]] = {}
-        for change in self.changes:
+        settings = [one.column if one.kind == DEFENCE else f"{one.column}={one.kind}" for one in self.settings]
+        for change in (one for one in self.changes if one.party):
             kinds.setdefault(change.kind, []).append(f"{change.party}:{change.column}" if several else change.column)
         phrases = [
             f"without {listed(names, most=8)}" if kind == DROP else f"{listed(names, most=8)} as {kind}"
             for kind, names in sorted(kinds.items(), key=lambda one: one[0] != DROP)
         ]
+        phrases += [f"with {listed(settings, most=8)}"] if settings else []
+        phrases += [] if self.is_measured else ["not all of it measured"]
         return "; ".join(phrases) or "all columns"
+
+    @property
+    def settings(self) -> tuple[Change, ...]:
+        """Those of the changes that are of the session's settings."""
+        return tuple(one for one in self.changes if not one.party)
 
 
 @dataclass(frozen=True)
@@ -119,6 +145,7 @@ class WhatIf:
         without: each column left out by itself, simulated.
         frontier: one column after another left out, of those that leak the one whose absence leaves least; simulated.
         coarser: all leaking numbers, dates and codes coarser, a set for each way; simulated.
+        settings: other settings with all columns, each by itself and those that leave least together; simulated.
         asked: sets that a person named, simulated.
         confirmed: sets whose federation was run.
         attacks: names of the attacks that were simulated.
@@ -129,6 +156,7 @@ class WhatIf:
     without: tuple[ColumnSet, ...] = ()
     frontier: tuple[ColumnSet, ...] = ()
     coarser: tuple[ColumnSet, ...] = ()
+    settings: tuple[ColumnSet, ...] = ()
     asked: tuple[ColumnSet, ...] = ()
     confirmed: tuple[ColumnSet, ...] = ()
     attacks: tuple[str, ...] = ()
@@ -136,15 +164,17 @@ class WhatIf:
     @property
     def simulated(self) -> tuple[ColumnSet, ...]:
         """All sets that were simulated."""
-        return (self.whole, *self.without, *self.frontier, *self.coarser, *self.asked)
+        return (self.whole, *self.without, *self.frontier, *self.coarser, *self.settings, *self.asked)
 
     @property
     def chosen(self) -> ColumnSet | None:
         """The set that nothing leaks of and that loses least AUC; without any the one that leaks least; None for all.
 
-        Nothing is chosen where a person has named the sets, and no coarser columns that tell more.
+        Nothing is chosen where a person has named the sets, and no coarser columns that tell more, nor what attacks say
+        nothing of.
         """
-        sets = [one for one in self.simulated if one not in self.coarser or not self.raised(one)]
+        able = [one for one in self.simulated if one.is_measured or one is self.whole]
+        sets = [one for one in able if one not in self.coarser or not self.raised(one)]
         closed = [one for one in sets if not one.exposed]
         best = max(closed, key=lambda one: one.auc) if closed else least_leaking(sets)
         return best if best.changes and not self.asked else None
@@ -170,7 +200,7 @@ class WhatIf:
         """Write a set as a row of a table under ``HEADINGS``, with what its replay was off by."""
         title, part, exposed, auc = row_of(columns)
         off = self.off(columns)
-        return title, part if off is None or not columns.largest else f"{part} ± {hundredths(off)}", exposed, auc
+        return title, part if off is None or part == _NOT_MEASURED else f"{part} ± {hundredths(off)}", exposed, auc
 
     @property
     def groups(self) -> tuple[tuple[str, list[Row]], ...]:
@@ -185,6 +215,7 @@ class WhatIf:
             ("One column after another left out", steps),
             ("Without one column", list(map(self.row, self.without))),
             ("Leaking columns coarser", list(map(self.row, self.coarser))),
+            ("Other settings", list(map(self.row, self.settings))),
             ("Sets side by side", list(map(self.row, (self.whole, *self.asked) if self.asked else ()))),
         )
         return tuple((title, rows) for title, rows in groups if rows)
@@ -196,18 +227,25 @@ class WhatIf:
 
 def least_leaking(sets: Sequence[ColumnSet]) -> ColumnSet:
     """Find the set that gives away least; of several that give away as little, the one of the highest AUC."""
-    least = min(one.part for one in sets)
-    return max((one for one in sets if one.part <= least + WITHIN_PART), key=lambda one: one.auc)
+    least = min(one.leaking for one in sets)
+    return max((one for one in sets if one.leaking <= least + WITHIN_PART), key=lambda one: one.auc)
 
 
-def set_of(answer: Answer, changes: Iterable[Change], auc: float) -> ColumnSet:
-    """Take what a judge answered as a set of columns."""
+def set_of(
+    answer: Answer, changes: Iterable[Change], auc: float, *, with_labels: bool = False, is_measured: bool = True
+) -> ColumnSet:
+    """Take what a judge answered as a set of columns, ``with_labels`` where training was attacked as well."""
     parts = []
     for column in answer.columns:
         headlines = [at(one).part for one in column.measures if not are_too_few(one)]
         part = max((one.mean for one in headlines if one is not None), default=None)
         parts.append(ColumnPart(column.party, column.column, part, column.is_exposed()))
-    return ColumnSet(tuple(sorted(changes)), tuple(parts), auc)
+    if with_labels:
+        heads = [at(one) for one in answer.label_levels if not are_too_few(one)]
+        told = [*answer.rarest, *(one.part.mean for one in heads if one.part is not None)]
+        is_told = bool(answer.rarest) or any(one.is_exposed for one in heads)
+        parts.append(ColumnPart("", LABELS, max(told, default=None), is_told))
+    return ColumnSet(tuple(sorted(changes)), tuple(parts), auc, is_measured)
 
 
 def change_words(before: ColumnSet, after: ColumnSet) -> str:
@@ -217,9 +255,11 @@ def change_words(before: ColumnSet, after: ColumnSet) -> str:
 
 
 def part_words(columns: ColumnSet) -> str:
-    """Write the largest part, and of which column it is."""
-    largest = columns.largest
-    return "not measured" if largest is None else f"{percent(largest.part or 0.0)} ({listed([largest.column])})"
+    """Write the largest part, and of which column it is, and that of labels."""
+    largest, labels = columns.largest, columns.labels
+    words = [] if largest is None else [f"{percent(largest.part or 0.0)} ({listed([largest.column])})"]
+    words += [] if labels is None else [f"{percent(labels)} ({LABELS})"]
+    return ", ".join(words) or _NOT_MEASURED
 
 
 def row_of(columns: ColumnSet) -> Row:
@@ -270,7 +310,8 @@ def proposals(what_if: WhatIf) -> list[str]:
                 f"Not proposed before a federation of it has been run, since the replay was off: {change}."
             )
     elif not what_if.asked:
-        paragraphs.append("No column that can be left out or coarser makes it leak less.")
+        other = ", and no other setting," if what_if.settings else ""
+        paragraphs.append(f"No column that can be left out or coarser{other} makes it leak less.")
     return [*paragraphs, *_coarser_words(what_if)]
 
 
@@ -289,7 +330,7 @@ def _replay_words(what_if: WhatIf) -> str:
 def _coarser_words(what_if: WhatIf) -> list[str]:
     """Say of which columns coarser ones tell more, and why; nothing where they don't."""
     coarser = {
-        one: [kind for kind in dict.fromkeys(change.kind for change in one.changes) if kind != DROP]
+        one: [kind for kind in dict.fromkeys(change.kind for change in one.changes if change.party) if kind != DROP]
         for one in (*what_if.coarser, *what_if.asked)
     }
     worse = {one: raised for one, kinds in coarser.items() if kinds and (raised := what_if.raised(one))}

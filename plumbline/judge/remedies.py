@@ -20,7 +20,9 @@ def measures_of(findings: Findings) -> tuple[str, ...]:
         recommendation_words(findings.trials)
         or "Measure which defence would hold, and what it costs: none was tried (plumbline audit --try-defences)."
     )
-    if findings.answer.parties[0].light != "green" and plan.training.remedy:
+    # What was measured of other settings says whether that would help.
+    is_measured = findings.what_if is not None and bool(findings.what_if.settings)
+    if findings.answer.parties[0].light != "green" and plan.training.remedy and not is_measured:
         measures.append(plan.training.remedy)
     if findings.predictions.kept:
         measures.append("Keep the passive parties' parameters secret (a black box: plumbline audit --black-box).")

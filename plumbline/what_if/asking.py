@@ -12,7 +12,7 @@ from rich.console import Console
 
 from attacks import spec_of
 from attacks.registry import ADAPTIVE
-from plumbline.audit.candidates import measured_federation
+from plumbline.audit.candidates import measured_federation, with_candidate
 from plumbline.audit.folder import AuditFolder, read_facts, write_what_if
 from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare, report_again
@@ -25,6 +25,7 @@ from plumbline.own_frames import write_frames
 from plumbline.processes import ProcessFailed
 from plumbline.telling.numbers import seconds
 from plumbline.what_if.measured_sets import measured_sets
+from plumbline.what_if.other_settings import candidate_of, named_setting, settings_to_try, together, with_settings
 from plumbline.what_if.searching import each_left_out, frontier, most_sets, removals
 from plumbline.what_if.sets_ahead import SetsAhead
 from plumbline.what_if.simulated_sets import AuditedRun, audited_run
@@ -41,7 +42,8 @@ class Question:
     """What is asked of a run.
 
     Attributes:
-        sets: each is columns to leave out, names and patterns, or with ``=bins4`` to make coarser; none is a search.
+        sets: each is columns to leave out, names and patterns, or with ``=bins4`` to make coarser, and of trees other
+            settings, as ``own_trees=30`` or a defence; none is a search.
         confirms: whether the set that comes out is run as a federation, or every set that is named.
         workers: processes; None for the processors of this one.
     """
@@ -62,7 +64,7 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     findings = report_again(run)
     audited = audited_run(run.path.resolve())
     sets = [named_changes(audited, names) for names in question.sets]
-    attacks = _attacks_that_matter(findings)
+    attacks = _attacks_on_trees(audited) if audited.grows else _attacks_that_matter(findings)
     # What the replay is off by stands beside all others.
     progress.stage("replaying the audit's own columns")
     (replay,) = _measured(audited, attacks, question, SetsAhead(RunProgress()), 0, [()])
@@ -70,14 +72,16 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
     ahead = SetsAhead(progress)
     measure = partial(_measured, audited, attacks, question, ahead, 0)
     requested = measure(sets)
-    of_run = set_of(findings.answer, (), findings.summary.auc)
+    of_run = set_of(findings.answer, (), findings.summary.auc, with_labels=audited.grows)
     what_if = WhatIf(of_run, replay, asked=tuple(requested), attacks=attacks)
     if not requested:
         coarsenings = _coarser(audited, replay)
-        able = removals(replay)
-        ahead.expect(len(able) + len(coarsenings))
+        able, others = removals(replay), list(settings_to_try(audited.plan)) if audited.grows else []
+        ahead.expect(len(able) + len(coarsenings) + len(others) + bool(others))
         without = each_left_out(replay, measure)
         coarser = tuple(measure(coarsenings))
+        settings = tuple(measure([(one,) for one in others]))
+        settings += tuple(measure([together(settings)])) if settings else ()
         ahead = SetsAhead(progress)
         if replay.exposed and able:
             progress.stage("leaving out one after another", "sets of columns at most")
@@ -90,6 +94,7 @@ def ask(run: AuditFolder, question: Question, progress: RunProgress) -> WhatIf:
             without=without,
             frontier=frontier(replay, without, measure, glance, ahead.expect),
             coarser=coarser,
+            settings=settings,
         )
     write_what_if(run, what_if)
     candidates = requested or ([what_if.chosen] if what_if.chosen else [])
@@ -119,6 +124,10 @@ def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
     for text in texts:
         pattern, equals, kind = text.rpartition("=")
         if not equals or kind not in (DROP, *COARSENINGS):
+            setting = named_setting(pattern if equals else text, kind if equals else "") if run.grows else None
+            if setting is not None:
+                changes["", setting.column] = setting
+                continue
             pattern, kind = text, DROP
         owner, colon, bare = pattern.partition(":")
         parties, name = ([owner], bare) if colon and owner in present else (list(present), pattern)
@@ -136,6 +145,7 @@ def named_changes(run: AuditedRun, texts: Sequence[str]) -> tuple[Change, ...]:
                 f"{party} would have no column left, and a party without any can't take part: keep at least one of "
                 f"{', '.join(columns[:5])}."
             )
+    with_settings(run.plan, changes.values())
     return tuple(sorted(changes.values()))
 
 
@@ -149,6 +159,12 @@ def _coarser(run: AuditedRun, all_columns: ColumnSet) -> list[tuple[Change, ...]
         if (name, plan.name) in leaking and plan.encoding != "onehot"
     ]
     return [tuple(sorted(Change(*one, kind) for one in able)) for kind in COARSENINGS] if able else []
+
+
+def _attacks_on_trees(run: AuditedRun) -> tuple[str, ...]:
+    """Take those of the run's attacks that are on trees and follow the protocol."""
+    specs = {name: spec_of(name) for name in run.plan.request.adversary.attacks}
+    return tuple(name for name, spec in specs.items() if spec.learners and spec.conduct == "listens")
 
 
 def _attacks_that_matter(findings: Findings) -> tuple[str, ...]:
@@ -183,12 +199,12 @@ def confirmed(run: AuditedRun, changes: Sequence[Change]) -> ColumnSet:
     with tempfile.TemporaryDirectory(prefix="confirming-", dir=run.folder.path) as scratch:
         request = _with_own_tables(run, Path(scratch))
         encode = {f"{party}:{name}": kind for party, asked in by_party(changes).items() for name, kind in asked.items()}
-        request = request.changed(
+        request = with_candidate(request, candidate_of(run.plan, changes), request.federation.cipher).changed(
             encode={**request.tables.encode, **encode}, try_defences=False, listed={}, verbosity="quiet"
         )
         plan, tables = prepare(request, Console(file=io.StringIO()))
         findings = measured_federation(replace(plan, beside=()), request.title, tables, run.folder)
-    return set_of(findings.answer, changes, findings.summary.auc)
+    return set_of(findings.answer, changes, findings.summary.auc, with_labels=run.grows)
 
 
 def _with_own_tables(run: AuditedRun, folder: Path) -> AuditRequest:

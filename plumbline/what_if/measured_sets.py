@@ -71,7 +71,9 @@ def measured_sets(
     done(1.0)
     contents = [json.loads(path.read_bytes()) for path in paths]
     return [
-        ColumnSet(changes, tuple(ColumnPart(*part) for part in measures["columns"]), measures["auc"])
+        ColumnSet(
+            changes, tuple(ColumnPart(*part) for part in measures["columns"]), measures["auc"], measures["is_measured"]
+        )
         for changes, measures in zip(sets, contents, strict=True)
     ]
 

@@ -12,14 +12,15 @@ import numpy as np
 
 from attacks import LEVELS, Level
 from attacks.registry import ADAPTIVE
-from plumbline.audit.clear_run import obstacles, run_in_one_place
+from plumbline.audit.clear_run import grows_trees, obstacles, run_in_one_place
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.folder import AuditFolder
 from plumbline.audit.plan import ClearPlan, candidates, labels_of
 from plumbline.audit.tables import JoinedTables, examine_tables
 from plumbline.judge.column_sets import Change, ColumnSet, by_party, set_of
 from plumbline.judge.federation_part import HEADLINE
-from plumbline.judge.findings import read_findings
+from plumbline.judge.findings import Findings, read_findings
+from plumbline.what_if.other_settings import with_settings
 from services.common.identity import Role
 from services.common.run_files import RunFolderError
 
@@ -42,6 +43,11 @@ class AuditedRun:
     plan: ClearPlan
     tables: JoinedTables
     digest: str
+
+    @property
+    def grows(self) -> bool:
+        """Whether it grows boosted trees: training is attacked too, and has settings that tell less."""
+        return grows_trees(self.plan)
 
 
 @lru_cache(maxsize=1)
@@ -71,10 +77,13 @@ def audited_run(path: Path) -> AuditedRun:
             "or audit them again."
         ) from error
     plan = ClearPlan(request, recipe, UP_TO_HEADLINE)
+    if grows_trees(plan):
+        # Which of two sources a column's answer is, what is told to who knows more decides.
+        plan = replace(plan, levels=request.adversary.levels)
     if reasons := list(obstacles(plan)):
         raise ValueError(
             f"{path} can't be simulated: {'; '.join(reasons)}. Audit its tables as --learner linear --protocol hu, "
-            "without such defences, and ask what if of that run."
+            "or boosted_trees, without such defences, and ask what if of that run."
         )
     folder = AuditFolder(path)
     _check_made_from(folder, tables)
@@ -117,7 +126,7 @@ def measured(
         records: how many are attacked at most; 0 for as many as in the run.
 
     Returns:
-        The set as ``ColumnSet`` has it: ``columns`` and ``auc``.
+        The set as ``ColumnSet`` has it: ``columns``, ``auc`` and ``is_measured``.
 
     Raises:
         ValueError: where the run's tables are others by now, or a party would have no column.
@@ -126,26 +135,46 @@ def measured(
     if run.digest != digest:
         raise ValueError(f"The tables of {folder} have changed: start again.")
     columns = simulated(run, tuple(Change(*one) for one in changes), attacks, records)
-    return {"columns": [astuple(one) for one in columns.columns], "auc": columns.auc}
+    return {
+        "columns": [astuple(one) for one in columns.columns],
+        "auc": columns.auc,
+        "is_measured": columns.is_measured,
+    }
 
 
 def simulated(run: AuditedRun, changes: tuple[Change, ...], attacks: Sequence[str], records: int = 0) -> ColumnSet:
     """Train a run's federation of a set of columns in one place, attack it, and judge it; see ``measured``."""
     tables = run.tables.changed(by_party(changes))
-    plan = run.plan.on(tables)
+    plan = with_settings(run.plan, changes).on(tables)
     names = tuple(attacks)
-    if ADAPTIVE in run.plan.request.adversary.attacks and not labels_of(names, plan.levels, plan.limit):
+    if ADAPTIVE in plan.request.adversary.attacks and not labels_of(names, plan.levels, plan.limit):
         # So few columns that one session is all: no attack on several stands beside those of one.
         names = tuple(dict.fromkeys((*names, ADAPTIVE)))
-    settings = run.plan.request.federation.settings
+    settings = plan.request.federation.settings
     if records:
         attacked = run.plan.recipe.parties[Role.ACTIVE].attacked_records
         settings = {**settings, "attacked_records": min(records, attacked or records)}
-    # Labels are for attacks on training, of which a set has none.
-    request = run.plan.request.changed(attacks=names, known_labels=0, settings=settings)
+    # Labels are for attacks on training, of which a linear model's set has none.
+    known_labels = plan.request.adversary.known_labels if run.grows else 0
+    request = plan.request.changed(attacks=names, known_labels=known_labels, settings=settings)
     recipe = replace(request.recipe(run.plan.recipe.tables), levels=plan.levels).checked()
     with tempfile.TemporaryDirectory(prefix="plumbline-what-if-") as scratch:
         place = AuditFolder(Path(scratch))
         run_in_one_place(replace(plan, request=request, recipe=recipe), tables, place)
         findings = read_findings(place.parties, request.tables.passive_names, request.title)
-    return set_of(findings.answer, changes, findings.summary.auc)
+    return set_of(
+        findings.answer, changes, findings.summary.auc, with_labels=run.grows, is_measured=_is_measured(plan, findings)
+    )
+
+
+def _is_measured(plan: ClearPlan, findings: Findings) -> bool:
+    """Tell whether attacks could say something of all that trees tell: of what they can't, nothing is known.
+
+    Kept parameters leave predictions of trees nothing to attack, and defended scores tell something all the same.
+    """
+    if not grows_trees(plan):
+        return True
+    is_on_scores = not any("scores" in one.spec.stages for one in plan.recipe.defences) or any(
+        one.mse is not None for one in findings.predictions.attacks
+    )
+    return is_on_scores and all(one.levels for one in findings.training if one.kind == "labels")

@@ -168,7 +168,7 @@ class Knowledge:
         What no threshold bounds is between 0 and 1, as all columns are that a view may have.
         """
         own_part, parts = self.model.known_part, [part for part in self.disclosed or () if isinstance(part, TreesPart)]
-        if not isinstance(own_part, TreesPart) or not parts:
+        if not self._reaches or not isinstance(own_part, TreesPart) or not parts:
             return {}
         columns = [party.feature_count for party in self.model.agreement.peers_of(self.model.name)]
         low, high = leaf_bounds(own_part, parts, leaves.astype(np.int64), columns)

@@ -24,6 +24,7 @@ def wired_trainings(
     means: Callable[[str], Mapping[str, Any]],
     *,
     through: Through | None = None,
+    trained_labels: IntArray | None = None,
 ) -> Iterator[dict[str, PartyTraining]]:
     """Begin every party's part of a session; they are made one after the other.
 
@@ -33,6 +34,7 @@ def wired_trainings(
         labels: (aligned rows,) class indices.
         means: of a party's `TrainingMeans` its generator, its timeout and whatever isn't a default.
         through: puts something between a sender and a peer of its; None for nothing.
+        trained_labels: what is trained on in place of the labels; None for these.
     """
     trainings: dict[str, PartyTraining] = {}
 
@@ -45,13 +47,15 @@ def wired_trainings(
             peers = {other: peer(name, other) for other in features if other != name}
             executor = stack.enter_context(ThreadPoolExecutor(thread_name_prefix=name))
             party_means = TrainingMeans(peers, executor=executor, **means(name))
-            is_label_party = name == agreement.active.name
-            trainings[name] = PartyTraining(agreement, name, gridded, labels if is_label_party else None, party_means)
+            own = (labels, trained_labels) if name == agreement.active.name else (None, None)
+            trainings[name] = PartyTraining(agreement, name, gridded, own[0], party_means, trained_labels=own[1])
         yield trainings
 
 
-def train_together(trainings: Mapping[str, PartyTraining], epochs: int) -> None:
-    """Show keys, and run so many epochs; raises what any party raises."""
+def train_together(
+    trainings: Mapping[str, PartyTraining], epochs: int, are_enough: Callable[[], bool] = lambda: False
+) -> None:
+    """Show keys, and run so many epochs, or fewer where after one they are enough; raises what any party raises."""
     for training in trainings.values():
         training.side.show_public_key()
     with ThreadPoolExecutor(len(trainings)) as threads:
@@ -59,6 +63,8 @@ def train_together(trainings: Mapping[str, PartyTraining], epochs: int) -> None:
             running = [threads.submit(training.run_epoch, epoch, ignore_step) for training in trainings.values()]
             for done in running:
                 done.result()
+            if are_enough():
+                break
 
 
 def ignore_step(step: int, timer: StageTimer) -> None:

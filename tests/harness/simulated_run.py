@@ -1,7 +1,9 @@
 """An audited run whose federation was trained in one place: made in a second, for what is asked of runs."""
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +16,14 @@ from plumbline.audit.request import AuditRequest
 from plumbline.audit.run import prepare
 
 ROWS = 400
+LINEAR = {"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_equations": 0.2}
+TREES = {"learner": "boosted_trees", "learner_options": {"n_estimators": 6, "max_depth": 3, "min_rows_of_a_node": 5}}
+TREE_ATTACKS = ("disclosed_thresholds", "leaf_labels")
 
 
-def simulated_run(folder: Path) -> AuditFolder:
+def simulated_run(
+    folder: Path, settings: Mapping[str, Any] = LINEAR, attacks: tuple[str, ...] = ("half_star",)
+) -> AuditFolder:
     """Make a run of two tables, of whose columns one decides the label; its federation is simulated."""
     generator = np.random.default_rng(0)
     debt, ids = generator.random(ROWS), [f"c{row}" for row in range(ROWS)]
@@ -36,11 +43,11 @@ def simulated_run(folder: Path) -> AuditFolder:
         active=str(folder / "bank.csv"),
         passive=(str(folder / "fintech.csv"),),
         label="default",
-        attacks=("half_star",),
+        attacks=attacks,
         cipher="plain",
         verbosity="quiet",
         runs=folder / "runs",
-        settings={"epochs": 3, "batch_size": 32, "steps": "plain", "learning_rate": 1.0, "most_equations": 0.2},
+        settings=dict(settings),
     )
     plan, tables = prepare(request, Console(file=io.StringIO()))
     made = new_run(request.output.runs, request.title)

@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
 
+from plumbline.audit.folder import AuditFolder
 from plumbline.federation import Federation
+from plumbline.job_progress import RunProgress
 from plumbline.judge.training import read_training_findings
+from plumbline.what_if.asking import Question, ask
 from services.common.errors import InvalidMessage
 from services.common.run_folder import RunFolder
 from tests.harness.audited import audited_once, shared_folder
@@ -39,9 +43,23 @@ def test_trees_are_trained_and_asked_between_processes(tmp_path: Path) -> None:
     np.testing.assert_allclose(known.sum(axis=1), 1)
 
 
+AUDITED = ["--data", "breast_cancer", "--learner", "boosted_trees", "--set", 'learner_options={"n_estimators": 6}']
+
+
+def test_what_if_replays_what_processes_told(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    run = AuditFolder(Path(copytree(audited_once(shared_folder(tmp_path_factory), AUDITED), tmp_path / "run")))
+    found = ask(run, Question((("n_estimators=3", "own_trees=10"),), confirms=False, workers=1), RunProgress())
+    assert found.whole.auc == found.run.auc
+    # Each session numbers columns anew, which turns a few last digits of what attacks average.
+    assert found.off(found.whole) == pytest.approx(0, abs=0.03)
+    assert found.whole.labels == found.run.labels
+    (fewer,) = found.asked
+    assert fewer.title == "with n_estimators=3, own_trees=10"
+    assert fewer.part < found.whole.part
+
+
 def test_an_audit_measures_labels_and_columns(tmp_path_factory: pytest.TempPathFactory) -> None:
-    options = ["--data", "breast_cancer", "--learner", "boosted_trees", "--set", 'learner_options={"n_estimators": 6}']
-    run = audited_once(shared_folder(tmp_path_factory), options)
+    run = audited_once(shared_folder(tmp_path_factory), AUDITED)
     *named, labels, chosen = read_training_findings(RunFolder(run / "parties"))
     assert [one.attack for one in named] == [
         f"named_bins(prior={prior})" for prior in ("nothing", "marginals", "covariance")

@@ -41,9 +41,6 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
     remedy: ClassVar[str] = (
         "Grow trees on the label party's own columns first, which nobody hears of (own_trees of the learner's options)."
     )
-    unsimulated: ClassVar[str] = (
-        "it grows trees, of which sessions aren't simulated (an audit with --drop COLUMN says what is left without it)"
-    )
 
     def check(self, plan: TrainingPlan) -> None:
         """Refuse other learners, and what trees do without."""
