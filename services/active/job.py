@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from services.active.aligning import Aligning
 from services.active.gathering import Gathering, Waiting
 from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
 from services.active.outcomes import JobOutcomes
+from services.active.progress import Observers
 from services.active.scoring import Scoring, first_failure
 from services.common.agreement import ProposedTerms, TrainingPlan
 from services.common.errors import (
@@ -82,16 +83,13 @@ class Job:
         passive_parties: Mapping[str, PassiveParty],
         labels: Labels,
         scoring: Scoring,
-        observer: JobObserver,
+        observers: Sequence[JobObserver],
         equation_count: EquationCount,
     ) -> None:
         self.session_id = ""
         self.session: PartySession | None = None
         self.order: IntArray = np.empty(0, dtype=np.int64)
         self._context = context
-        self._data = context.data
-        self._coordinator = context.coordinator
-        self._record = context.record
         self._executor = context.executor
         self._passive_parties = dict(passive_parties)
         self._labels = labels
@@ -105,7 +103,7 @@ class Job:
         self.outcomes = JobOutcomes(context, scoring)
         self.gathering = Gathering(context, self._passive_parties, self._ending)
         self._finished = threading.Event()
-        self.observer = _Guarded(observer, self._ending)
+        self.observer = Observers(self._ending, observers)
         self._watch = self._new_watch()
 
     def _new_watch(self) -> PeerWatch:
@@ -181,7 +179,7 @@ class Job:
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
         classes, passive = len(self._labels.class_names), tuple(self._passive_parties)
-        self.session_id = self._coordinator.open_session(plan, classes, passive)
+        self.session_id = self._context.coordinator.open_session(plan, classes, passive)
         terms = ProposedTerms(self.session_id, self._context.name, passive, plan, classes)
         self._watch.start(self.session_id, (Role.COORDINATOR, *self._passive_parties))
         self.observer.stage("aligning")
@@ -252,7 +250,7 @@ class Job:
             self.session.training.exchange.end(reason)
         if not self.session_id:
             return
-        parties = (self._coordinator, *self._passive_parties.values())
+        parties = (self._context.coordinator, *self._passive_parties.values())
         # All at once: one that doesn't answer must not keep the others waiting.
         with ThreadPoolExecutor(len(parties), thread_name_prefix="ending") as telling:
             list(telling.map(lambda other: self._tell_end(other, reason), parties))
@@ -283,7 +281,7 @@ class Job:
         """Intersect ids with the passive parties, and fix the common order of rows, and in which batch each is."""
         aligning = Aligning(self._context, self._passive_parties, terms, self._ending, self.observer.step)
         self.order, batches = aligning.align(self._labels.indices)
-        common, told_batches = IdArray.of(self._data.ids).take(self.order), aligning.told(batches)
+        common, told_batches = IdArray.of(self._context.data.ids).take(self.order), aligning.told(batches)
         self._for_all_passive(lambda party: party.fix_order(self.session_id, common, told_batches))
         return batches
 
@@ -341,7 +339,7 @@ class Job:
         if not self._context.adversary.is_idle:
             self.observer.stage("attacking")
             self._context.adversary.attack(
-                training, self.observer.step, ids=IdArray.of(self._data.ids).take(self.order)
+                training, self.observer.step, ids=IdArray.of(self._context.data.ids).take(self.order)
             )
         outcomes.note(training, kept_epoch)
         return JobOutcome(self.session_id, len(self.order), len(outcomes.epochs), kept_epoch)
@@ -357,7 +355,7 @@ class Job:
             self._ending.check()
             if training_round is not None:
                 training_round.check()
-            self._record.add_step(step, timer.seconds)
+            self._context.record.add_step(step, timer.seconds)
             self.observer.step(step + 1, planned)
 
         start = time.perf_counter()
@@ -397,23 +395,3 @@ def _note_terms(context: PartyContext, session: PartySession, labels: Labels) ->
         epochs=[],
         kept_epoch=0,
     )
-
-
-class _Guarded:
-    """A job's observer that hears no more of it once it was interrupted."""
-
-    def __init__(self, observer: JobObserver, ending: Ending) -> None:
-        self._observer = observer
-        self._ending = ending
-
-    def stage(self, name: str) -> None:
-        with self._ending.while_open():
-            self._observer.stage(name)
-
-    def step(self, done: int, planned: int, what: str = "") -> None:
-        with self._ending.while_open():
-            self._observer.step(done, planned, what)
-
-    def epoch(self, outcome: EpochOutcome) -> None:
-        with self._ending.while_open():
-            self._observer.epoch(outcome)

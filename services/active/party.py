@@ -10,7 +10,7 @@ from typing import cast
 
 from services.active.attacking import ScoreAttacks
 from services.active.coalescing import Coalescing, OnEnd, stays
-from services.active.interfaces import EpochOutcome, JobObserver, JobOutcome, PassiveParty
+from services.active.interfaces import JobObserver, JobOutcome, PassiveParty
 from services.active.job import Job, Labels
 from services.active.progress import JobProgress, LogObserver, ProgressMeter, Reachability
 from services.active.scoring import Predictions, Scoring
@@ -80,9 +80,8 @@ class ActiveParty:
         self.labels, self.class_names = encode_labels(context.data.labels)
         self.name, self.passive_names = context.name, tuple(passive_parties)
         self.failure = ""
-        self.executor = context.executor
+        self.executor, self.tally = context.executor, context.tally
         self.reachability = Reachability(context.heartbeats)
-        self.tally = context.tally
         self._context, self._record = context, context.record
         self._passive_parties = dict(passive_parties)
         self._scoring = Scoring(context.coordinator, passive_parties, context.executor, context.engine)
@@ -96,7 +95,6 @@ class ActiveParty:
         self._one_by_one = Coalescing(self.predict, most=PREDICTION_ROWS)
         self._job_lock = threading.Lock()
         self._job: Job | None = None
-        self._meter = ProgressMeter()
         # The last one that was trained to its end: its peers may send a message again.
         self._trained: PartySession | None = None
         begin_ledgers(context.state)
@@ -109,8 +107,7 @@ class ActiveParty:
 
     def _take_up_training(self, models: ServedModels) -> None:
         """Stand in the job that the process before this one was at work in; raises StateError for a broken one."""
-        interrupted_training = kept_training(self._context.state, self.name)
-        if interrupted_training is None:
+        if (interrupted_training := kept_training(self._context.state, self.name)) is None:
             return
         if models.knows(interrupted_training.terms.agreement.session_id):
             interrupted_training.log.forget()
@@ -128,11 +125,14 @@ class ActiveParty:
         return self._job is not None and self._job.gathering.waiting is not None
 
     def _new_job(self, observer: JobObserver) -> Job:
-        self._meter = ProgressMeter()
-        watched, context = _Watched(self, observer, self._meter), self._context
+        self._meter, context = ProgressMeter(tell_stage=self._begin_stage), self._context
         trained = context.defences.replace_labels(self.labels, context.data.ids, len(self.class_names))
         labels = Labels(self.labels, self.class_names, trained)
-        return Job(context, self._passive_parties, labels, self._scoring, watched, self._told)
+        return Job(context, self._passive_parties, labels, self._scoring, (self._meter, observer), self._told)
+
+    def _begin_stage(self, name: str) -> None:
+        self.stage = name
+        _log.info("Stage: %s.", name)
 
     @property
     def session_id(self) -> str:
@@ -362,26 +362,3 @@ class ActiveParty:
         if record not in scores:
             raise UnknownRecord(UNKNOWN_RECORD)
         return scores[record]
-
-
-class _Watched:
-    """A job's observer that keeps the party's stage as well, and how far it is."""
-
-    def __init__(self, party: ActiveParty, observer: JobObserver, meter: ProgressMeter) -> None:
-        self._party = party
-        self._observer = observer
-        self._meter = meter
-
-    def stage(self, name: str) -> None:
-        self._meter.stage(name)
-        self._party.stage = name
-        _log.info("Stage: %s.", name)
-        self._observer.stage(name)
-
-    def step(self, done: int, planned: int, what: str = "") -> None:
-        self._meter.step(done, planned, what)
-        self._observer.step(done, planned, what)
-
-    def epoch(self, outcome: EpochOutcome) -> None:
-        self._meter.epoch(outcome)
-        self._observer.epoch(outcome)

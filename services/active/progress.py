@@ -4,14 +4,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 
-from services.active.interfaces import EpochOutcome
+from services.active.interfaces import EpochOutcome, JobObserver
 from services.common.alignment import LoggedProgress
 from services.common.heartbeat import Answer, Heartbeat
+from services.party.ending import Ending
 from vfl.crypto.curve25519 import COORDINATE_BYTES
 from vfl.data import BlindedIds
 
@@ -122,6 +123,31 @@ class JobProgress:
     interruptions: int = 0
 
 
+class Observers:
+    """A job's observers, who hear no more of it once it was interrupted."""
+
+    def __init__(self, ending: Ending, observers: Sequence[JobObserver]) -> None:
+        self._ending, self._observers = ending, observers
+
+    def stage(self, name: str) -> None:
+        """Begin a stage."""
+        with self._ending.while_open():
+            for observer in self._observers:
+                observer.stage(name)
+
+    def step(self, done: int, planned: int, what: str = "") -> None:
+        """``done`` of ``planned`` ids, steps or attacks of the stage are over; ``what``: the attack at work."""
+        with self._ending.while_open():
+            for observer in self._observers:
+                observer.step(done, planned, what)
+
+    def epoch(self, outcome: EpochOutcome) -> None:
+        """Note that an epoch is over."""
+        with self._ending.while_open():
+            for observer in self._observers:
+                observer.epoch(outcome)
+
+
 class LogObserver:
     """Watches a job that nobody asked for over the wire (autostart)."""
 
@@ -149,8 +175,11 @@ class LogObserver:
 class ProgressMeter:
     """Watches one job, and tells how far it is. Thread-safe."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, tell_stage: Callable[[str], object] = lambda _: None
+    ) -> None:
+        """Begin; ``tell_stage`` is told of stages as they begin."""
+        self._clock, self._tell_stage = clock, tell_stage
         self._lock = threading.Lock()
         self._progress = JobProgress()
         self._began = self._stepped = clock()
@@ -160,6 +189,7 @@ class ProgressMeter:
         with self._lock:
             self._progress = replace(self._progress, steps_done=0, steps_planned=0, at_work="")
             self._began = self._stepped = self._clock()
+        self._tell_stage(name)
 
     def step(self, done: int, planned: int, what: str = "") -> None:
         """``done`` of ``planned`` ids, steps or attacks of the stage are over; ``what``: the attack at work."""

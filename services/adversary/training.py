@@ -99,6 +99,7 @@ class TrainingAdversary:
         self._lost = lost or LostRecords()
         self._arithmetic = arithmetic or EngineArithmetic()
         self._mounted, self._known, self._moments = dict(attacks), known, moments
+        self.is_idle = not self._mounted
         self._name = name
         self._folder = RunFolder(folder) if folder is not None else None
         self._transcript = Transcript()
@@ -193,11 +194,6 @@ class TrainingAdversary:
                 except (Exception, SystemExit) as error:  # a guest's
                     self._refused[label] = error
         return replacement
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no attack is switched on."""
-        return not self._mounted
 
     def attack(
         self,

@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from services.common.errors import OutOfOrder
 from vfl.arrays import FloatArray, IntArray
 
 # What a guard does about what a session may tell: a party's own setting.
 Mode = Literal["warn", "refuse", "off"]
+
+
+def weighed(warnings: list[str], mode: Mode, *, noisy: bool = False) -> list[str]:
+    """Give a guard's warnings; raises OutOfOrder with the first where its owner refuses, and no noise hides it."""
+    if warnings and mode == "refuse" and not noisy:
+        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
+    return warnings
 
 
 @dataclass(frozen=True)

@@ -24,18 +24,14 @@ class Protection:
     Attributes:
         names: of all of them.
         announced: what parties are told of them.
+        is_on: whether anything is applied.
     """
 
     def __init__(self, defences: Sequence[ScoreDefence], noise: NoiseSource) -> None:
         self.names = tuple(defence.name for defence in defences)
         self.announced = tuple(AnnouncedDefence.of(defence) for defence in defences)
-        self._defences = tuple(defences)
+        self._defences, self.is_on = tuple(defences), bool(defences)
         self._noise = noise
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is applied."""
-        return bool(self._defences)
 
     @property
     def wants_gram(self) -> bool:

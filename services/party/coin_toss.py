@@ -22,6 +22,7 @@ class CoinToss:
     """One party's part of the toss of one session.
 
     Attributes:
+        commitment: what the others are shown first.
         result: the number, of 32 bytes; empty until all contributions are shown.
     """
 
@@ -39,12 +40,8 @@ class CoinToss:
         self._parties = active, *sorted(passive)
         self._place = self._parties.index(name)
         self._contribution = secrets.token_bytes(TOSSED_BYTES)
+        self.commitment = self._hash(name, self._contribution)
         self._commitments: tuple[bytes, ...] | None = None
-
-    @property
-    def commitment(self) -> bytes:
-        """What the others are shown first."""
-        return self._hash(self._parties[self._place], self._contribution)
 
     def reveal(self, commitments: Sequence[bytes]) -> bytes:
         """Show the own contribution to who has the commitments of all; the same again gets the same.

@@ -14,12 +14,15 @@ class Ending:
 
     A peer that hangs holds whoever asks it something until the call's deadline. Who waits ``for_result`` is freed at
     once; the call itself is left to its thread and its deadline, and what it answers changes nothing any more.
+
+    Attributes:
+        is_finished: whether it has come to its own end, which nothing can take back.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._ended: Future[None] = Future()
-        self._is_finished = False
+        self.is_finished = False
 
     @property
     def error(self) -> Exception | None:
@@ -27,20 +30,15 @@ class Ending:
         error = self._ended.exception() if self._ended.done() else None
         return error if isinstance(error, Exception) else None
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether it has come to its own end, which nothing can take back."""
-        return self._is_finished
-
     def finish(self) -> None:
         """Come to its own end: nothing can end it before its time any more. Raises the reason where something has."""
         with self.while_open():
-            self._is_finished = True
+            self.is_finished = True
 
     def end(self, error: Exception) -> bool:
         """End it. False when it had ended before: that reason stays. Or when it had finished."""
         with self._lock:
-            if self._is_finished or self._ended.done():
+            if self.is_finished or self._ended.done():
                 return False
             # Under the lock, its callbacks as well: what ``while_open`` guards is over before or never begins.
             self._ended.set_exception(error)

@@ -64,6 +64,10 @@ class PartyDefences:
     Attributes:
         names: of all of them. ``response_truncation`` has nothing to do here: ``truncate_answers`` says the same.
         announced: what other parties are told of those that change what disclosed parameters mean.
+        changes_features: whether one changes features before any session sees them.
+        changes_residuals: whether one changes residuals before they are encrypted.
+        changes_hidden: whether one changes what is sent of a network's first layer.
+        distorts_parameters: whether one changes parameters before they are disclosed.
     """
 
     def __init__(self, defences: Sequence[Defence] = (), noise: NoiseSource | None = None) -> None:
@@ -81,6 +85,8 @@ class PartyDefences:
         self._updates = cast(tuple[UpdateDefence, ...], _of_stages(defences, "updates"))
         self._features = cast(tuple[FeatureDefence, ...], _of_stages(defences, "features"))
         self._parameters = cast(tuple[ParameterDefence, ...], _of_stages(defences, "parameters"))
+        self.changes_features, self.changes_residuals = bool(self._features), bool(self._residuals)
+        self.changes_hidden, self.distorts_parameters = bool(self._hidden), bool(self._parameters)
 
     @classmethod
     def of(cls, settings: Settings, role: Role, secret: bytes | None = None) -> "PartyDefences":
@@ -181,26 +187,6 @@ class PartyDefences:
         for defence in self._parameters:
             weights = defence.disclose(weights, features, self._noise.repeating(defence.name))
         return weights
-
-    @property
-    def changes_features(self) -> bool:
-        """Whether a defence changes features before any session sees them."""
-        return bool(self._features)
-
-    @property
-    def changes_residuals(self) -> bool:
-        """Whether a defence changes residuals before they are encrypted."""
-        return bool(self._residuals)
-
-    @property
-    def changes_hidden(self) -> bool:
-        """Whether a defence changes what is sent of a network's first layer."""
-        return bool(self._hidden)
-
-    @property
-    def distorts_parameters(self) -> bool:
-        """Whether a defence changes parameters before they are disclosed."""
-        return bool(self._parameters)
 
 
 def check_defences(defences: Sequence[Defence], settings: Settings) -> None:

@@ -10,7 +10,6 @@ before it is told.
 
 import logging
 import threading
-from collections.abc import Mapping
 
 from services.common.errors import NotAllowed, OutOfOrder
 from services.common.learner_calls import LearnerFailed
@@ -27,7 +26,11 @@ SERVED, CANDIDATE = "served.npz", "candidate.npz"
 
 
 class ServedModels:
-    """Holds a party's models and keeps its state's files in step with them. Thread-safe."""
+    """Holds a party's models and keeps its state's files in step with them. Thread-safe.
+
+    Attributes:
+        refusals: by session, why a model that is on disk can't answer.
+    """
 
     def __init__(self, name: str, data: PartyData, state: State, labels: IntArray | None = None) -> None:
         """Take up the models that ``state`` holds.
@@ -46,8 +49,7 @@ class ServedModels:
         self._state = state
         self._lock = threading.Lock()
         self._kept: dict[str, KeptModel] = {}
-        # By session: why its model can't answer.
-        self._refused: dict[str, OutOfOrder] = {}
+        self.refusals: dict[str, OutOfOrder] = {}
         for file in (SERVED, CANDIDATE):
             if (content := state.read(file)) is not None:
                 self._take_up(file, content, labels)
@@ -57,7 +59,7 @@ class ServedModels:
             kept_model = unpacked(content, self._data, labels)
         except (TableChanged, LearnerFailed) as error:
             _log.error("%s", error)
-            self._refused[summary_of(content).session_id] = error
+            self.refusals[summary_of(content).session_id] = error
             return
         self._kept[file] = kept_model
         _log.info("The model of session %s is here from before (%s).", kept_model.session_id, file.removesuffix(".npz"))
@@ -75,16 +77,11 @@ class ServedModels:
     @property
     def sessions(self) -> set[str]:
         """The sessions whose models are here, those that can't answer included."""
-        return {kept.session_id for kept in list(self._kept.values())} | set(self._refused)
+        return {kept.session_id for kept in list(self._kept.values())} | set(self.refusals)
 
     def knows(self, session_id: str) -> bool:
         """Tell whether a model of this session is here, even one that can't answer."""
         return session_id in self.sessions
-
-    @property
-    def refusals(self) -> Mapping[str, OutOfOrder]:
-        """By session, why a model that is on disk can't answer."""
-        return self._refused
 
     def of_session(self, session_id: str, active: str | None = None) -> KeptModel | None:
         """Find the model of a session, served or next; None where this party has none.
@@ -97,8 +94,8 @@ class ServedModels:
             NotAllowed: for another active party than the session's.
             OutOfOrder: where the model is on disk and can't answer.
         """
-        if session_id in self._refused:
-            raise self._refused[session_id]
+        if session_id in self.refusals:
+            raise self.refusals[session_id]
         kept_model = next((one for one in list(self._kept.values()) if one.session_id == session_id), None)
         if kept_model is not None and active is not None and kept_model.model.agreement.active.name != active:
             raise NotAllowed(f"{active} is not this session's active party.")
@@ -129,7 +126,7 @@ class ServedModels:
             if kept_model is not self.served:
                 self._state.replace(SERVED, by=CANDIDATE)
                 self._kept = {SERVED: kept_model}
-                self._refused.clear()
+                self.refusals.clear()
                 _log.info("The model of session %s is served from now on.", session_id)
 
     def drop_candidate(self, session_id: str) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 
 from services.ciphers.channels import Channel
 from services.common.agreement import Agreement
-from services.common.errors import OutOfOrder
-from services.common.exposure import Mode
+from services.common.exposure import Mode, weighed
 from vfl.arrays import FloatArray
 from vfl.data.faults import counted
 
@@ -108,6 +107,4 @@ def guard_shares(
         f"{sentence}: all columns of at most {whole_records} of {agreement.training_rows} records fit the answers. "
         f"To prevent it, {epochs}choose protocol=shared, or turn on dp_noise at {name} (this count then stays)."
     )
-    if mode == "refuse" and not noisy:
-        raise OutOfOrder(f"{warning} (PLUMBLINE_GUARD=refuse)")
-    return [warning]
+    return weighed([warning], mode, noisy=noisy)

@@ -107,18 +107,13 @@ class TrainingLog:
         self._weights: dict[int, Weights] = {}
         self._carried: dict[int, Mapping[str, Any]] = {}
         self._answers: dict[tuple[str, int], Answered] = {}
-        self._parts: dict[int, Arrays] = {}
-        self._is_taken_up = False
+        self.parts: dict[int, Arrays] = {}
+        self.has_begun = False
 
     @property
     def is_kept(self) -> bool:
         """Whether the training may be interrupted and go on."""
         return self._state is not None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether this is a training that a process before this one was at work in."""
-        return self._is_taken_up
 
     def begin(self, terms: KeptTerms) -> None:
         """Keep a training that is about to begin, in place of any other. Raises StateNotKept."""
@@ -278,15 +273,10 @@ class TrainingLog:
     def keep_part(self, epoch: int, arrays: Arrays) -> None:
         """Keep the part of the model after an epoch that may be gone back to. Raises StateNotKept."""
         with self._lock:
-            self._parts[epoch] = arrays
+            self.parts[epoch] = arrays
             if self._on_disk is not None:
-                named = {f"{at}_{name}": array for at, part in self._parts.items() for name, array in part.items()}
+                named = {f"{at}_{name}": array for at, part in self.parts.items() for name, array in part.items()}
                 self._on_disk.write(EPOCHS, pack_arrays({"session": self._session_id}, named))
-
-    @property
-    def parts(self) -> Mapping[int, Arrays]:
-        """The arrays of kept parts, by epoch."""
-        return self._parts
 
     def place(self, asked_peers: frozenset[str]) -> Place:
         """Tell how far this is, and whom the party has asked in the next step."""
@@ -352,7 +342,7 @@ class TrainingLog:
 
     def _read(self, session_id: str, token_key: bytes, steps: bytes, epochs: bytes | None) -> None:
         """Take up what ``begin`` and the rest wrote of a session."""
-        self._session_id, self.token_key, self._is_taken_up = session_id, token_key, True
+        self._session_id, self.token_key, self.has_begun = session_id, token_key, True
         facts, arrays = _unpacked(STEPS, steps)
         self._check_session(STEPS, facts)
         with reading(_WHAT.format(STEPS), KeyError, ValueError, TypeError):
@@ -380,7 +370,7 @@ class TrainingLog:
             for key, array in arrays.items():
                 epoch, _, name = key.partition("_")
                 parts.setdefault(int(epoch), {})[name] = array
-            self._parts = dict(parts)
+            self.parts = dict(parts)
 
     def _check_session(self, file: str, facts: Mapping[str, Any]) -> None:
         if facts.get("session") != self._session_id:

@@ -67,8 +67,7 @@ class PassiveParty:
 
     def _take_up_training(self) -> None:
         """Stand in the session that the process before this one was at work in; raises StateError for a broken one."""
-        interrupted_training = kept_training(self._context.state, self.name)
-        if interrupted_training is None:
+        if (interrupted_training := kept_training(self._context.state, self.name)) is None:
             return
         session_id = interrupted_training.terms.agreement.session_id
         if self._models.served is not None and self._models.served.session_id == session_id:

@@ -5,8 +5,7 @@ has as many numbers of each record as it has units, in every epoch.
 """
 
 from services.common.agreement import Agreement
-from services.common.errors import OutOfOrder
-from services.common.exposure import Mode
+from services.common.exposure import Mode, weighed
 
 
 def guard_forwarding(agreement: Agreement, name: str, mode: Mode, *, tells_labels: bool) -> list[str]:
@@ -35,9 +34,7 @@ def guard_forwarding(agreement: Agreement, name: str, mode: Mode, *, tells_label
         warnings = _of_labels(agreement) if tells_labels else []
     else:
         warnings = _of_features(agreement, name)
-    if warnings and mode == "refuse":
-        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
-    return warnings
+    return weighed(warnings, mode)
 
 
 def forwarded_ratio(agreement: Agreement) -> float:

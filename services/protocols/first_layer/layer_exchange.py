@@ -79,16 +79,13 @@ class LayerExchange(ShareMailbox):
         self._has_agreed = False
         self._sent: dict[tuple[Kind, int], list[Outgoing]] = {}
         self._left: dict[int, Integers] = {}
+        # To whom it is shown: the label party's to all, a passive one's to those that mask as well.
+        self.key_receivers = self._others if private_key is None else self._peers
         self.public_key: PublicKeyShown | None = None
         if private_key is not None:
             self.public_key = shown_key(terms.agreement, name, private_key)
         elif self._others:
             self.public_key = PublicKeyShown("", b"", self._masks.public_key)
-
-    @property
-    def key_receivers(self) -> list[str]:
-        """To whom this party's key is shown: the label party's to all, a passive one's to those that mask as well."""
-        return self._peers if self._key is not None else self._others
 
     def _keys_of(self, peer: str) -> Iterator[KeyRow]:
         """List, besides, what another passive party agrees on masks with."""

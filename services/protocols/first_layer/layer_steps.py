@@ -34,6 +34,7 @@ class LayerSteps(SideOnShares):
     """
 
     exchange: LayerExchange
+    schedule: BatchSchedule
     _terms: LayerTerms
     counts_redone = True
 
@@ -62,6 +63,7 @@ class LayerSteps(SideOnShares):
         """
         terms = LayerTerms(agreement)
         super().__init__(terms, name, features, means, Turn())
+        self.schedule = terms.batches
         key = made_key(agreement.plan.key_bits) if self._is_label_party else None
         with refusals_of(PackingImpossible):
             self.exchange = LayerExchange(terms, name, key, PooledEngine.of(means.engine), timeout=means.timeout)
@@ -71,11 +73,6 @@ class LayerSteps(SideOnShares):
         self._labels = own_data.labels
         # Of the last epoch that was validated, at the label party: what of its model isn't shared.
         self._own_layers: Part | None = None
-
-    @property
-    def schedule(self) -> BatchSchedule:
-        """The public batches."""
-        return self._terms.batches
 
     def show_public_key(self) -> None:
         """Show the label party's key to all, or what masks are agreed on with to the other passive parties."""

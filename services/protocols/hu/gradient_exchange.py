@@ -146,7 +146,7 @@ class GradientExchange(MessageTable):
         roles: StepRoles = StepRoles(),
         beginning: Beginning = Beginning(),
     ) -> None:
-        self._cipher = cipher
+        self._cipher, self.public_key = cipher, cipher.public_key
         self.roles = roles
         self._rows_of_step = rows_of_step
         names = list(peers)
@@ -206,11 +206,6 @@ class GradientExchange(MessageTable):
         return key
 
     # -- what this party's own training loop does ------------------------------------------------------------------
-
-    @property
-    def public_key(self) -> PublicKeyShown:
-        """This party's key of the session, to show to the peers."""
-        return self._cipher.public_key
 
     def outgoing_residuals(self, step: int, residual: FloatArray) -> OutgoingVector:
         """Give this party's share of the residual, (rows, columns), to be put under its own key and sent to every peer.

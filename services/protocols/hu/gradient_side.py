@@ -145,6 +145,7 @@ class GradientStep:
     def __init__(self, side: GradientSide, number: int, rows: IntArray) -> None:
         """Begin a step."""
         self.number, self.rows, self.timer = number, rows, StageTimer()
+        self.is_skipped = number in side.skipped
         self._side, self._agreement, self._name = side, side.setting.agreement, side.setting.name
         self._exchange, self._calls, self._log = side.exchange, side.setting.calls, side.setting.means.log
         self._defences, self._tape = side.setting.means.defences, side.setting.means.tape
@@ -153,11 +154,6 @@ class GradientStep:
         self._own: FloatArray | None = None
         self._sending: list[Future[None]] = []
         self._has_forwarded = False
-
-    @property
-    def is_skipped(self) -> bool:
-        """Whether nobody does the step."""
-        return self.number in self._side.skipped
 
     @property
     def is_passed_over(self) -> bool:

@@ -9,8 +9,7 @@ from services.ciphers.channels import Channel, tell_together
 from services.ciphers.formats import CipherFormats
 from services.common import limits
 from services.common.agreement import FIXED, Agreement, TrainingPlan
-from services.common.errors import OutOfOrder
-from services.common.exposure import Mode
+from services.common.exposure import Mode, weighed
 from services.watching.tally import Told
 from vfl.crypto import PackingImpossible
 
@@ -63,9 +62,7 @@ def guard(agreement: Agreement, channels: Sequence[Channel], mode: Mode, *, nois
     if any(channel.key_holder == agreement.active.name for channel in channels):
         warnings += _first_step_warnings(agreement, channels)
     warnings += _listening_warnings(agreement, channels)
-    if warnings and mode == "refuse" and not noisy:
-        raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
-    return warnings
+    return weighed(warnings, mode, noisy=noisy)
 
 
 def least_batch(agreement: Agreement) -> int:

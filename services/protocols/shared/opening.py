@@ -17,7 +17,7 @@ import numpy as np
 
 from services.common.agreement import Agreement, PartyDescription
 from services.common.errors import OutOfOrder
-from services.common.exposure import BitsBefore
+from services.common.exposure import BitsBefore, Mode, weighed
 from services.common.opening_options import SHARED, fraction_bits, opening_options
 from services.common.state_folder import State
 from vfl.arrays import FloatArray, IntArray
@@ -153,7 +153,9 @@ def _refused_by(agreement: Agreement, party: PartyDescription, bits: Mapping[str
     yield from _about_labels(agreement, even, bits) if is_active else _about_a_record(agreement, party.name, bits)
 
 
-def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode: str, ledger: BitsBefore) -> list[str]:
+def guard_opening(
+    agreement: Agreement, name: str, labels: IntArray | None, mode: Mode, ledger: BitsBefore
+) -> list[str]:
     """Warn of what this party's data may tell those who are opened their weights, or say why nobody is.
 
     The label party compares each passive party's opened bits with the entropy of its training labels; a passive party
@@ -172,9 +174,7 @@ def guard_opening(agreement: Agreement, name: str, labels: IntArray | None, mode
     """
     if stays_shared(agreement):
         warnings = [] if labels is not None or mode == "off" else list(_about_validations(agreement, name, ledger))
-        if warnings and mode == "refuse":
-            raise OutOfOrder(f"{warnings[0]} (PLUMBLINE_GUARD=refuse)")
-        return warnings + [
+        return weighed(warnings, mode) + [
             f"Weights stay shared after training, and scores are computed on shares. Were weights opened, "
             f"{threat.sentence}. To have them opened all the same, set PLUMBLINE_OPENING=always at {threat.about}"
             f"{threat.remedy}."

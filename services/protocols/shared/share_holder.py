@@ -59,7 +59,10 @@ class ShareHolder:
         self._terms, self._formats, self._name = terms, terms.formats, name
         self._features = encoded(features, self._formats.feature_fraction_bits)
         self._backward = self._features if backward is None else encoded(backward, self._formats.feature_fraction_bits)
-        self._key, self._engine, self._draw = private_key, engine, draw
+        self._key, self.engine, self._draw = private_key, engine, draw
+        # Of every pair one is the label party, which keeps its residues as they are.
+        self._is_first = name == terms.agreement.active.name
+        self._residual_offset = 1 << self._formats.residual_bits - 1
         self._peers = [peer.name for peer in terms.agreement.peers_of(name)]
         self._holder, self._held, self._places = terms.holder(name), terms.held_by(name), terms.places(name)
         self._peer_keys: dict[str, PublicKey] = {}
@@ -70,11 +73,6 @@ class ShareHolder:
         self._order = np.concatenate(terms.blocks)
         self._starts = np.cumsum([0, *map(len, terms.blocks)])
         self._training_rows = sum(map(len, terms.schedule.blocks))
-
-    @property
-    def engine(self) -> Engine:
-        """What computes in this session."""
-        return self._engine
 
     # -- once --
 
@@ -88,7 +86,7 @@ class ShareHolder:
 
     def encrypted(self, plaintexts: Sequence[int]) -> list[int]:
         """Put own features under the own key."""
-        return self._engine.encrypt(self._key, plaintexts)
+        return self.engine.encrypt(self._key, plaintexts)
 
     def take_key(self, peer: str, key: PublicKey) -> None:
         """Take a peer's key, once its proof was checked."""
@@ -125,7 +123,7 @@ class ShareHolder:
     ) -> Shares:
         """Compute this party's share of z, (s, k): of every pair that it is in."""
         formats, X = self._formats, self._features[self._rows_of(batch)]
-        own_residues = kept(answer, formats.forward, self._block_sizes(batch), self._key, self._engine)
+        own_residues = kept(answer, formats.forward, self._block_sizes(batch), self._key, self.engine)
         residues = {self._holder: own_residues + X @ self._exponents(weights, self._name)}
         for owner in self._held:
             residues[owner] = residues.get(owner, 0) + self._drawn[step, purpose, owner][1].residues
@@ -178,7 +176,7 @@ class ShareHolder:
         formats, X = self._formats, self._backward[self._rows_of(batch)]
         total = X.T @ residual.integers
         for answer in answers.values():
-            total = total + kept(answer, formats.backward, self._fills(self._name), self._key, self._engine)
+            total = total + kept(answer, formats.backward, self._fills(self._name), self._key, self.engine)
             # The public offset of exponents, times own features only.
             total = total - X.sum(axis=0)[:, None] * self._residual_offset
         residues = {self._name: total}
@@ -199,18 +197,9 @@ class ShareHolder:
     def forget_features(self) -> None:
         """Forget the other parties' encrypted features, all answers, and what was made of keys: the session is over."""
         self._rows, self._blocks, self._drawn = {}, {}, {}
-        self._engine.close()
+        self.engine.close()
 
     # -- inner --
-
-    @property
-    def _is_first(self) -> bool:
-        """Of every pair one is the label party, which keeps its residues as they are."""
-        return self._name == self._terms.agreement.active.name
-
-    @property
-    def _residual_offset(self) -> int:
-        return 1 << self._formats.residual_bits - 1
 
     def _exponents(self, weights: Shares, owner: str) -> Integers:
         """Weights in the units of forward products, as residues."""
@@ -231,8 +220,8 @@ class ShareHolder:
         content = exponents.tolist()
         if key not in self._drawn:
             peer_key = self._peer_keys[key[2]]
-            products = multiply(groups, exponents, bits, peer_key, self._engine)
-            self._drawn[key] = content, mask(products, layout, sizes, peer_key, self._engine, self._draw)
+            products = multiply(groups, exponents, bits, peer_key, self.engine)
+            self._drawn[key] = content, mask(products, layout, sizes, peer_key, self.engine, self._draw)
         former_content, masked = self._drawn[key]
         if former_content != content:
             raise OutOfOrder(f"Step {key[0]} was answered with other shares already; a step is answered once.")

@@ -29,6 +29,7 @@ class SharedSteps(SideOnShares):
     """One party's steps of a session, under a key pair that is made for it."""
 
     exchange: ShareExchange
+    schedule: BlockSchedule
     counts_redone = False
 
     def __init__(
@@ -59,6 +60,7 @@ class SharedSteps(SideOnShares):
         terms = SharedTerms(agreement)
         terms.check()
         super().__init__(terms, name, features, means, turn)
+        self.schedule = terms.schedule
         hides = validates_on_shares(agreement) and not self._is_label_party
         with refusals_of(PackingImpossible):
             key = made_key(agreement.plan.key_bits)
@@ -79,11 +81,6 @@ class SharedSteps(SideOnShares):
             self.exchange.begin_at(first_step)
         self.half = begin_half(terms, name, own_data, turn)
         self._has_shown = False
-
-    @property
-    def schedule(self) -> BlockSchedule:
-        """The public batches of blocks."""
-        return self._terms.schedule
 
     def show_public_key(self) -> None:
         """Send this party's public key to every peer."""

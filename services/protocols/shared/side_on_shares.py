@@ -29,6 +29,7 @@ class SideOnShares(ABC):
 
     Attributes:
         exchange: the party's messages, a ``ShareMailbox``.
+        schedule: the public order of batches.
         half: the party's half of the learner; its weights are shares of its own and of others'.
         turn: how the party's columns are turned.
         has_ended: whether weights are opened, or frozen as they are shared. Then nothing is left of shares before.
@@ -36,6 +37,7 @@ class SideOnShares(ABC):
     """
 
     exchange: Any
+    schedule: BatchSchedule | BlockSchedule
     half: Half
     goes_back_anew = True
     sent_step: float | None = None
@@ -52,11 +54,6 @@ class SideOnShares(ABC):
         self._frozen: SharedPart | None = None
         # What to go back to after every epoch that may be kept, until one is.
         self._states: dict[int, Any] = {}
-
-    @property
-    @abstractmethod
-    def schedule(self) -> BatchSchedule | BlockSchedule:
-        """The public order of batches."""
 
     @abstractmethod
     def begin_step(self, step: int, batch: IntArray) -> "StepOnShares":

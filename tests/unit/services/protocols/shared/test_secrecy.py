@@ -74,7 +74,7 @@ class Listening:
     def _listen(self, step: int, batch: IntArray, residual: Shares, answers: Any, handed: Any) -> Shares:
         holder = self._holder
         read: Any = [
-            kept(one, holder._formats.backward, holder._fills(PASSIVE), holder._key, holder._engine)
+            kept(one, holder._formats.backward, holder._fills(PASSIVE), holder._key, holder.engine)
             for one in answers.values()
         ]
         masks = self.session.holders["active"]._drawn[step, "backward", PASSIVE][1].residues

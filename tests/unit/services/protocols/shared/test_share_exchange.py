@@ -255,7 +255,7 @@ def test_features_that_are_here_at_the_end_are_not_taken(half: Half, monkeypatch
 
 def test_what_was_made_of_keys_ends_with_the_session(half: Half) -> None:
     """Workers that a late computation starts again are ended when it is done."""
-    engine: Any = half.theirs._holder._engine
+    engine: Any = half.theirs._holder.engine
     half.forward()
     assert engine._pools
     assert not engine._closed.is_set()
