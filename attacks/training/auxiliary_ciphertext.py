@@ -121,7 +121,6 @@ class AuxiliaryCiphertext:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="either",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 5.2, Algorithm 2",
         learners=("linear",),

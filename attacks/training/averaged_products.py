@@ -57,7 +57,6 @@ class AveragedProducts:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 6 (Algorithm 3), Theorem 3.1; the average: ours",
         learners=("linear",),

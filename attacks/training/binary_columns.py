@@ -77,7 +77,6 @@ class BinaryColumns:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("forwarded",),
         source="ours",
         learners=("network",),

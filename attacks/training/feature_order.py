@@ -220,7 +220,6 @@ class FeatureOrder:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="either",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, Lemmas 3.3-3.4, Theorem 3.5, Remark 4.9, Theorems E.2, F.1",
         learners=("linear",),

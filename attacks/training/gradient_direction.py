@@ -49,7 +49,6 @@ class GradientDirection:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Li et al. 2022 (norm and direction)",
         learners=("network",),

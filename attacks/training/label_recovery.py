@@ -80,7 +80,6 @@ class LabelRecovery:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2; lattices: ours",
         learners=("linear",),

@@ -65,7 +65,6 @@ class TrajectoryLabels:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="ours",
         learners=("linear",),
