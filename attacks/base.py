@@ -148,9 +148,10 @@ class AttackSpec:
     Attributes:
         adversary: which party can mount it.
         phase: whether it attacks predictions or training.
-        knowledge: white_box (the model's parameters), black_box (scores only) or agnostic (neither is needed).
         needs: the pieces of its view that must be there; ``NEEDS`` has those of each phase.
         source: the paper's section, or where else it comes from.
+        knowledge: white_box (the model's parameters), black_box (scores only) or agnostic (neither is needed, as to an
+            attack on training).
         summary: what it does, in a line for a list; empty for the first line of its docstring.
         cost: what it takes, in words; empty where nobody measured.
         conduct: listens (the party follows the protocol), replaces_messages (it sends its own in training),
@@ -176,15 +177,15 @@ class AttackSpec:
     Raises ValueError for a word that a field doesn't know: it would be an attack that nobody calls.
 
     Examples:
-        >>> AttackSpec("active", "prediction", "black_box", needs=("scores",), source="this page").method
+        >>> AttackSpec("active", "prediction", needs=("scores",), source="this page").method
         'reconstruct'
     """
 
     adversary: Adversary
     phase: Phase
-    knowledge: Knowledge
     needs: tuple[str, ...]
     source: str
+    knowledge: Knowledge = "agnostic"
     summary: str = ""
     cost: str = ""
     conduct: Conduct = "listens"

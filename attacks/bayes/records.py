@@ -326,7 +326,6 @@ class Imputation:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="prediction",
-        knowledge="agnostic",
         needs=("auxiliary",),
         source="this project; Hoerl and Kennard 1970 with the leave-one-out errors of Allen 1974",
         summary="what complete records predict for a record, without any score: a baseline",

@@ -62,7 +62,6 @@ class Agnostic:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="prediction",
-        knowledge="agnostic",
         needs=("labels", "features_train", "weights_active", "weights_passive", "bias"),
         source="Varasteh section IV, eq. 3-16",
         learners=("linear",),

@@ -14,7 +14,6 @@ def _blind(source: str, summary: str) -> AttackSpec:
     return AttackSpec(
         adversary="active",
         phase="prediction",
-        knowledge="agnostic",
         needs=(),
         source=source,
         summary=summary,

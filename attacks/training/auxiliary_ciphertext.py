@@ -107,7 +107,6 @@ class AuxiliaryCiphertext:
         most_copies: an upper limit for u, None for as many as the key holds. The product costs u times the honest one,
             and wide parties need few: 2 suffice for half of MNIST at 256 rows.
         squared_norm: as ``LabelRecovery`` has it.
-        tolerance: as ``LabelRecovery`` has it.
         largest_share: what a single party's |theta^T x| is assumed to stay below, where answers are truncated; initial
             weights keep it below 2. A larger one makes residuals longer and fewer.
     """
@@ -116,14 +115,12 @@ class AuxiliaryCiphertext:
     seed: int = 0
     most_copies: int | None = None
     squared_norm: float = 1.0
-    tolerance: float = 1e-6
     largest_share: float = 2.0
 
     name: ClassVar[str] = "auxiliary_ciphertext"
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="either",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 5.2, Algorithm 2",
         learners=("linear",),
@@ -161,8 +158,8 @@ class AuxiliaryCiphertext:
     def attack(self, view: TrainingView) -> RecoveredLabels | RecoveredFeatures:
         """Read what the extended equations tell: labels to a passive party, single features to the active one."""
         if view.role == "passive":
-            return LabelRecovery(squared_norm=self.squared_norm, tolerance=self.tolerance).attack(view)
-        return FeatureOrder(tolerance=self.tolerance).attack(view)
+            return LabelRecovery(squared_norm=self.squared_norm).attack(view)
+        return FeatureOrder().attack(view)
 
     def plan(
         self, *, key_bits: int, features: int, rows: int, residual_format: FixedPoint, feature_format: FixedPoint

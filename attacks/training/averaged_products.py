@@ -51,23 +51,12 @@ class AveragedProducts:
 
     Where no noise shows (``training.summed_shares``) a record's last share is the answer. Else it is the average, drawn
     towards its mean as far as noise is left in it.
-
-    Attributes:
-        squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume. It is raised to what its own
-            features come to. Only whether noise shows depends on it.
-        failure: probability with which a random initialisation may look like noise.
-        tolerance: largest rounding error or contradiction of a solved share.
     """
-
-    squared_norm: float = 1.0
-    failure: float = 0.01
-    tolerance: float = 1e-6
 
     name: ClassVar[str] = "averaged_products"
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, section 6 (Algorithm 3), Theorem 3.1; the average: ours",
         learners=("linear",),
@@ -83,14 +72,14 @@ class AveragedProducts:
                 "averaged_products is the attack of the party with the labels, on first-order shares: mount it there."
             )
         require(self, view)
-        solutions = solve_steps(view, tolerance=self.tolerance)
+        solutions = solve_steps(view)
         sizes = np.sqrt(np.nanmean(_by_epoch(view, _own_products(view, solutions)) ** 2, axis=(0, 2)))
         products, certainty = {}, {}
         for peer in view.peer_features:
             if not (shares := solved_shares(view, solutions, peer)):
                 continue
             arranged = _by_epoch(view, {one.step: one.values for one in shares})
-            if noise_shows(view, shares, norm=self.squared_norm, failure=self.failure):
+            if noise_shows(view, shares):
                 products[peer], certainty[peer] = _averaged(arranged, sizes)
             else:
                 products[peer], certainty[peer] = _latest(arranged), 1.0

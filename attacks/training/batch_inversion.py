@@ -59,7 +59,6 @@ class BatchInversion:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Zou et al. 2022 (batch-level label inference); from all epochs together: ours",
         learners=("network",),

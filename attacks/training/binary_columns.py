@@ -27,6 +27,8 @@ _RANK = 1e-6
 _NEAR = 1e-3
 # Records that a pattern is tried on at a time, and how many more than the rank there must be for chance to pass none.
 _AT_A_TIME, _MORE = 8, 40
+# Of more directions not all patterns are tried, but a lattice is reduced.
+_ALL_PATTERNS = 16
 # Of a lattice: directions and further records at most, how much a whole number missed counts, and how near is whole.
 _MOST_DIRECTIONS, _MOST_RECORDS, _WEIGHT, _WHOLE = 64, 90, 1 << 20, 0.1
 
@@ -69,18 +71,12 @@ class BinaryColumns:
 
     All of them where there are few directions. Of more it finds those that are sums of at most three vectors of a
     reduced basis; the last category of a column whose others are found may be missing.
-
-    Attributes:
-        most_rank: directions of what was forwarded up to which all patterns are tried; a lattice is reduced beyond it.
     """
-
-    most_rank: int = 16
 
     name: ClassVar[str] = "binary_columns"
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("forwarded",),
         source="ours",
         learners=("network",),
@@ -88,15 +84,11 @@ class BinaryColumns:
         cost="a second",
     )
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.most_rank <= 18:
-            raise ValueError(f"Expected most_rank from 1 to 18, got {self.most_rank}.")
-
     def attack(self, view: TrainingView) -> BinaryValues:
         """Find the columns of the batch with most records. Raises ViewError for a passive party's view."""
         require(self, view)
         largest = max(view.forwarded, key=lambda step: len(step.rows))
-        values = binary_values(largest.rows, largest.products, self.most_rank)
+        values = binary_values(largest.rows, largest.products)
         columns = sum(view.peer_features.values())
         if view.columns < columns and values.rank == view.columns:
             reason = f"Not possible: {view.columns} units for {columns} columns, so that units hide them."
@@ -104,7 +96,7 @@ class BinaryColumns:
         return values
 
 
-def binary_values(rows: IntArray, products: FloatArray, most_rank: int = 16) -> BinaryValues:
+def binary_values(rows: IntArray, products: FloatArray) -> BinaryValues:
     """Find the columns of 0 and 1 that (s, h) products span, of records that are (s,) rows of the common order."""
     _, triangle, order = qr(products.T, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(triangle))
@@ -115,13 +107,13 @@ def binary_values(rows: IntArray, products: FloatArray, most_rank: int = 16) -> 
             f"Not possible: {rank} directions of {len(rows)} records; at most {_MOST_DIRECTIONS}, and {_MORE} "
             "records more than directions."
         )
-    elif rank > most_rank and not has_flint():
+    elif rank > _ALL_PATTERNS and not has_flint():
         reason = f"Not possible: of {rank} directions {FlintMissing()}"
     if reason:
         return BinaryValues(rows, np.zeros((len(rows), 0)), rank, reason)
     # What every record's values are, of values in the first ``rank`` records of the order.
     settled = products @ np.linalg.pinv(products[order[:rank]])
-    values = _irreducible(_binary(settled, order[rank:]) if rank <= most_rank else _short(settled, order[rank:]))
+    values = _irreducible(_binary(settled, order[rank:]) if rank <= _ALL_PATTERNS else _short(settled, order[rank:]))
     reason = "" if values.shape[1] else "Not possible: no column of the passive parties has but 0 and 1."
     return BinaryValues(rows, values, rank, reason)
 

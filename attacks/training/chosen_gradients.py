@@ -47,7 +47,6 @@ class ChosenGradients:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="ours",
         learners=("boosted_trees",),

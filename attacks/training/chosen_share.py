@@ -35,7 +35,6 @@ class ChosenShare:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="ours",
         learners=("network",),

@@ -27,6 +27,8 @@ NO_SET = -1
 # A share must stand this far above its rounding error to link two batches: a weaker link would pass on a wrong ratio.
 _SIGNAL = 1e4
 _REFINEMENTS = 30
+# A scale of larger relative standard error is not reported.
+_SCALE_ERROR = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +209,6 @@ class RecoveredFeatures:
 class FeatureOrder:
     """Lemmas 3.3-3.4, Theorem 3.5 and Remark 4.9, for every peer with a single feature, by any party.
 
-    Attributes:
-        tolerance: largest rounding error or contradiction of a solved share.
-        scale_tolerance: a scale of larger relative standard error is not reported.
-
     A passive party attacks the label party with the labels it recovers first (Remark 4.9). A bias beside the single
     feature must be known, as zero initialisation makes it.
     Peers of more features are listed with the reason (Theorem 3.6: any rotation of them gives the same shares).
@@ -218,14 +216,10 @@ class FeatureOrder:
     F.1) with the labels, so the adversary is the active party.
     """
 
-    tolerance: float = 1e-6
-    scale_tolerance: float = 1e-2
-
     name: ClassVar[str] = "feature_order"
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="either",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, Lemmas 3.3-3.4, Theorem 3.5, Remark 4.9, Theorems E.2, F.1",
         learners=("linear",),
@@ -237,7 +231,7 @@ class FeatureOrder:
     def attack(self, view: TrainingView) -> RecoveredFeatures:
         """Recover the feature of every peer that has one. Raises ViewError when the view lacks a piece."""
         require(self, view)
-        solutions = solve_steps(view, tolerance=self.tolerance)
+        solutions = solve_steps(view)
         reason = "" if any(not solution.reason for solution in solutions) else solutions[0].reason
         features = {peer: self._feature_of(view, solutions, peer) for peer in view.peer_features}
         return RecoveredFeatures(solutions, features, reason)
@@ -254,14 +248,14 @@ class FeatureOrder:
             observations, reason = _from_residuals(view, solutions)
         if reason or not observations:
             return _unknown(view, count, reason or solutions[0].reason)
-        return order_feature(view, observations, count, scale_tolerance=self.scale_tolerance)
+        return order_feature(view, observations, count)
 
     def _of_label_party(
         self, view: TrainingView, solutions: tuple[StepSolution, ...]
     ) -> tuple[list[StepProducts], str]:
         if not view.linear:
             return [], f"{view.approximation} gives f only, and a passive party can't tell g^A from it without labels."
-        recovered = LabelRecovery(tolerance=self.tolerance).attack(view)
+        recovered = LabelRecovery().attack(view)
         products = label_party_products(view, solutions, recovered.labels)
         bias = _known_bias(view, solutions)
         observations = []
@@ -348,9 +342,7 @@ def _from_residuals(view: TrainingView, solutions: tuple[StepSolution, ...]) -> 
 # --- ratios, then scale ---------------------------------------------------------------------------------------
 
 
-def order_feature(
-    view: TrainingView, observations: list[StepProducts], peer_features: int, *, scale_tolerance: float
-) -> OrderedFeature:
+def order_feature(view: TrainingView, observations: list[StepProducts], peer_features: int) -> OrderedFeature:
     """Join the observations into sortable sets, and give each its scale where theta's moves tell it."""
     rows = np.unique(np.concatenate([observation.rows for observation in observations]))
     edges = edges_of(observations)
@@ -362,7 +354,7 @@ def order_feature(
     for number in range(count):
         inside = sets == number
         squared, error = _scale(view, observations, np.where(inside, ratios, np.nan))
-        if squared > 0 and error <= scale_tolerance:
+        if squared > 0 and error <= _SCALE_ERROR:
             values[inside] = np.sqrt(squared) * ratios[inside]
     sortable = bool((sets[rows] == 0).all())
     exact = sortable and bool(np.isfinite(values[rows]).all())

@@ -40,18 +40,15 @@ class GradientDirection:
     one with fewer records where noise hides lengths, and is taken for class 1; of more classes none is named.
 
     Attributes:
-        tolerance: largest rounding error or contradiction of a signal that sums determine.
         seed: of the first clusters.
     """
 
-    tolerance: float = 1e-6
     seed: int = 0
 
     name: ClassVar[str] = "gradient_direction"
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Li et al. 2022 (norm and direction)",
         learners=("network",),
@@ -66,7 +63,7 @@ class GradientDirection:
         check_passive(self.name, view)
         signals, reason = [], ""
         for equations in view.equations:
-            values, why = _solved(equations, self.tolerance)
+            values, why = _solved(equations)
             reason = reason or why
             if values is not None:
                 signals.append(Signals(equations.rows, values))
@@ -87,13 +84,13 @@ class Signals:
     values: FloatArray
 
 
-def _solved(equations: Equations, tolerance: float) -> tuple[FloatArray | None, str]:
+def _solved(equations: Equations) -> tuple[FloatArray | None, str]:
     """Solve for the signals of a step, (s, h), or say why there are none."""
     rows, columns = equations.matrix.shape
     # In the clear: as many decompositions of identities would take longer than all else.
     if rows == columns and np.array_equal(equations.matrix, np.eye(rows)):
         return equations.sums, ""
-    solved = solve_shares(equations, tolerance=tolerance)
+    solved = solve_shares(equations)
     return solved.values, solved.reason
 
 

@@ -50,7 +50,6 @@ class GramSpace:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("forwarded",),
         source="ours",
         learners=("network",),

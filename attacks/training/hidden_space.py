@@ -53,7 +53,6 @@ class HiddenSpace:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("forwarded", "known_records"),
         source="regression: Jiang 4.2.3 (shadow), on a layer; replay: ours",
         learners=("network",),

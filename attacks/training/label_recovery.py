@@ -38,6 +38,9 @@ from vfl.theory.training import (
     residual,
 )
 
+# Of a piecewise approximation, residuals beyond this aren't 0.
+_CLEAR = 1e-6
+
 
 @dataclass(frozen=True)
 class LabelRecovery:
@@ -47,8 +50,6 @@ class LabelRecovery:
         squared_norm: the largest ||x||^2 of a whole row, which the adversary must assume: 1 as in the paper, 2 with
             unit-norm rows and a bias. It is raised to what its own features and the bias already come to. Only the
             guarantee depends on it, and is as good as this assumption about the others' features.
-        failure: probability with which a random initialisation may break the guarantee.
-        tolerance: largest rounding error or contradiction of a solved share.
         free_signs: Theorem 4.1's search takes 2^(free_signs / 2) steps per batch. What needs more is left to lattices.
         lattice_rows: the most rows whose labels lattice reduction looks for together.
         lattice_tours: how often blocks are reduced beyond LLL; each takes some seconds.
@@ -71,8 +72,6 @@ class LabelRecovery:
     """
 
     squared_norm: float = 1.0
-    failure: float = 0.01
-    tolerance: float = 1e-6
     free_signs: int = 32
     lattice_rows: int = 320
     lattice_tours: int = 4
@@ -81,7 +80,6 @@ class LabelRecovery:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="Hu, Theorem 4.1, Criterion 4.2, Corollary 4.5, Theorems 4.6-4.10, E.3, F.2; lattices: ours",
         learners=("linear",),
@@ -95,7 +93,7 @@ class LabelRecovery:
         if view.role != "passive" or view.label_party is None:
             raise ViewError("label_recovery is a passive party's attack: the active party has the labels.")
         require(self, view)
-        solutions = solve_steps(view, tolerance=self.tolerance)
+        solutions = solve_steps(view)
         budget = SearchBudget(self.free_signs, self.lattice_rows, self.lattice_tours)
         search = LabelSearch(view.n, view.classes, budget)
         if view.linear and view.label_party_features == 0:
@@ -110,13 +108,13 @@ class LabelRecovery:
             for step in steps
         )
         overall = _overall(view, completed, limit, epsilon)
-        return summed_over_epochs(view, solutions, overall, norm=self.squared_norm, failure=self.failure)
+        return summed_over_epochs(view, solutions, overall, norm=self.squared_norm)
 
     def _guarantee(self, view: TrainingView) -> tuple[float, int | None]:
         if view.approximation == "piecewise":
             return float("nan"), None
         squared_norm = assumed_squared_norm(view, self.squared_norm)
-        epsilon = first_product_bound(view, squared_norm, self.failure)
+        epsilon = first_product_bound(view, squared_norm)
         if view.regression.steps != "plain":
             # How far another party's moments move its products is unknown: of the first step alone they are bounded.
             return epsilon, int(epsilon < 2)
@@ -172,7 +170,7 @@ class LabelRecovery:
         if view.approximation == "piecewise":
             # F.2: f is 0 where the record is beyond doubt, and then says nothing; otherwise its sign always tells.
             size = np.abs(values[:, 0])
-            clear = size > max(self.tolerance, 2 * solution.error)
+            clear = size > max(_CLEAR, 2 * solution.error)
             labels = np.where(clear, (values[:, 0] < 0).astype(np.int64), UNRESOLVED)
             return _step(solution, labels, np.where(clear, size, 0.0), clear, "theorem_F.2", "f")
         labels, margin = _decide(values)

@@ -29,7 +29,6 @@ class LeafLabels:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="ours",
         learners=("boosted_trees",),

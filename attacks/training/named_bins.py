@@ -107,7 +107,6 @@ class NameBins:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="ours",
         learners=("boosted_trees",),

@@ -48,7 +48,6 @@ class Newcomer:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="ours",
         learners=("linear",),

@@ -80,7 +80,6 @@ class OpeningCode:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="ours",
         learners=("linear",),

@@ -47,7 +47,6 @@ class OwnPart:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="Fu et al. 2022, section 4 (model completion); without labels: ours",
         learners=("linear", "network"),

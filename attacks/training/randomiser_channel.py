@@ -69,7 +69,6 @@ class RandomiserChannel:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="either",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="ours: the randomness of answers without a fresh rho**n",
         summary="reads the other party's features from the randomness of its answers",

@@ -69,7 +69,6 @@ class ReplacementBackdoor:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=(),
         source="Zou et al. 2022 (gradient replacement); under encryption: ours",
         learners=("network",),

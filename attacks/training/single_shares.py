@@ -57,7 +57,6 @@ class SingleShares:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("equations", "known_records"),
         source="ours; the question: Hu, section 5.2",
         learners=("linear",),

@@ -17,6 +17,8 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.theory.training import initial_product_bound
 
 _ROUNDING = 1e-6
+# Probability with which a random initialisation may look like noise, or break a guarantee.
+_FAILURE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +43,20 @@ def assumed_squared_norm(view: TrainingView, assumed: float) -> float:
     return max(assumed, float((view.features**2).sum(axis=1).max()) + view.label_party_bias)
 
 
-def first_product_bound(view: TrainingView, squared_norm: float, failure: float) -> float:
-    """Bound the largest |theta_0^T x| of all records, except with probability ``failure``."""
+def first_product_bound(view: TrainingView, squared_norm: float) -> float:
+    """Bound the largest |theta_0^T x| of all records, except with a probability of 1 %."""
     return initial_product_bound(
         view.regression.initialisation,
         view.features.shape[1] + sum(view.peer_features.values()),
         view.n,
         columns=view.columns,
         squared_norm=squared_norm,
-        failure=failure,
+        failure=_FAILURE,
     )
 
 
 def summed_over_epochs(
-    view: TrainingView, solutions: tuple[StepSolution, ...], recovered: RecoveredLabels, *, norm: float, failure: float
+    view: TrainingView, solutions: tuple[StepSolution, ...], recovered: RecoveredLabels, *, norm: float
 ) -> RecoveredLabels:
     """Give every record the label that the sum of its shares tells, and no guarantee, where noise shows.
 
@@ -66,10 +68,9 @@ def summed_over_epochs(
         solutions: its steps.
         recovered: what the steps tell one by one.
         norm: the largest ||x||^2 that the adversary assumes.
-        failure: probability with which a random initialisation may look like noise.
     """
     shares = solved_shares(view, solutions, str(view.label_party))
-    if not noise_shows(view, shares, norm=norm, failure=failure):
+    if not noise_shows(view, shares, norm=norm):
         return recovered
     sums, uses, spread = _moments(view, shares)
     labels = np.where(uses > 0, _smallest(sums), UNRESOLVED)
@@ -95,7 +96,7 @@ def solved_shares(view: TrainingView, solutions: tuple[StepSolution, ...], peer:
     return [PeerShares(own.step, own.rows, values, peer) for own, values in solved if values is not None]
 
 
-def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float, failure: float) -> bool:
+def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float = 1.0) -> bool:
     """Say whether a share is larger than Lemma 4.4 lets an honest one be at its step.
 
     |g| + c grows by at most 1 + eta ||x||^2 / k' per step, and the label party's share is at most that; a share without
@@ -105,7 +106,7 @@ def noise_shows(view: TrainingView, shares: list[PeerShares], *, norm: float, fa
     squared_norm = assumed_squared_norm(view, norm)
     # Of several classes' products the mean is taken off.
     centring = 1.0 if view.classes == 2 else 2 * (1 - 1 / view.classes)
-    first = math.log(label_term + centring * first_product_bound(view, squared_norm, failure))
+    first = math.log(label_term + centring * first_product_bound(view, squared_norm))
     growth = math.log1p(view.regression.learning_rate * squared_norm / divisor)
     for share in shares:
         if share.step and view.regression.steps != "plain":

@@ -35,6 +35,8 @@ _OTHERS = -3.0
 _MIXTURE_ROUNDS, _TINY = 60, 1e-9
 # How far start weights may move all shares alike: the variance of that, in the terms' units.
 _START_VARIANCE = 0.25
+# Of conjugate gradients.
+_TOLERANCE = 5e-3
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,6 @@ class TrajectoryLabels:
     Attributes:
         rounds: looks at the sums, at most.
         draws: from the posterior in each look, for its variances.
-        tolerance: of conjugate gradients.
         seed: of the draws.
         believed_from: which part of what is unknown of labels must be told before classes are believed: less goes
             astray by itself. Above 1 they never are.
@@ -57,7 +58,6 @@ class TrajectoryLabels:
 
     rounds: int = 12
     draws: int = 3
-    tolerance: float = 5e-3
     seed: int = 0
     believed_from: float = 0.45
 
@@ -65,7 +65,6 @@ class TrajectoryLabels:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="passive",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="ours",
         learners=("linear",),
@@ -133,7 +132,7 @@ class TrajectoryLabels:
         belief = _Belief(sessions)
         for number in range(self.rounds):
             for session in sessions:
-                session.look(self.tolerance)
+                session.look()
             belief.update()
             is_believed = number >= _SPREADS_FIRST and belief.told >= self.believed_from
             if belief.told >= _CERTAIN or (number > _SPREADS_FIRST and not is_believed):
@@ -220,9 +219,9 @@ class _Session:
         self.shift = np.zeros(view.columns)
         self.last_epoch = last_epoch(view)
 
-    def look(self, tolerance: float) -> None:
+    def look(self) -> None:
         """Condition the prior on the sums, and take the prior's part out of what follows of label terms."""
-        self._found = self._reader.condition(self.prior, tolerance)
+        self._found = self._reader.condition(self.prior, _TOLERANCE)
         before, after = 1 / self.prior.term_variance, 1 / max(self._found.term_variance, _TINY)
         precision = max(after - before, _TINY * before)
         self.terms = (after * self._found.terms - before * self.prior.terms) / precision
@@ -290,7 +289,7 @@ def label_terms(view: TrainingView, *, looks: int, seed: int) -> LabelTerms:
     for number in range(looks):
         if number:
             session.learn_spreads()
-        session.look(TrajectoryLabels.tolerance)
+        session.look()
     details: dict[str, Json] = {
         "functions_of_time": [session.chosen.name],
         "left_out_missed": [round(session.chosen.missed, 6)],

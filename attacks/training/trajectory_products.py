@@ -40,7 +40,6 @@ class TrajectoryProducts:
     spec: ClassVar[AttackSpec] = AttackSpec(
         adversary="active",
         phase="training",
-        knowledge="agnostic",
         needs=("equations",),
         source="ours",
         learners=("linear",),

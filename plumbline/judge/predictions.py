@@ -319,7 +319,7 @@ def _spec_of(outcome: PredictionAttackOutcome) -> attacks.AttackSpec:
     try:
         return attacks.spec_of(outcome.attack.partition("(")[0])
     except ValueError:  # another package's, which isn't installed here, or broken: the least is assumed of it
-        return attacks.AttackSpec(adversary="active", phase="prediction", knowledge="agnostic", needs=(), source="")
+        return attacks.AttackSpec(adversary="active", phase="prediction", needs=(), source="")
 
 
 def predictors(

@@ -32,7 +32,7 @@ import attacks, numpy as np
 class Plugin:
     strength: int = 1
     name = "sound"
-    spec = attacks.AttackSpec("active", "prediction", "agnostic", needs=(), source="a test")
+    spec = attacks.AttackSpec("active", "prediction", needs=(), source="a test")
 
     def reconstruct(self, view):
         return np.full((view.n, view.d), 0.5)

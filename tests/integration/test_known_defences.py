@@ -27,7 +27,7 @@ import attacks
 @dataclass(frozen=True)
 class Witness:
     name: ClassVar[str] = "witness"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "agnostic", (), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", (), "a test")
 
     def reconstruct(self, view):
         return np.zeros((view.n, view.d))

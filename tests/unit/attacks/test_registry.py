@@ -19,7 +19,7 @@ import attacks
 
 
 def spec(phase="prediction", **fields):
-    return attacks.AttackSpec("active", phase, "agnostic", needs=(), source="a test", **fields)
+    return attacks.AttackSpec("active", phase, needs=(), source="a test", **fields)
 
 
 @dataclass(frozen=True)

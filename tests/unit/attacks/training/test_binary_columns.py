@@ -52,8 +52,6 @@ def test_too_few_records_are_refused_and_so_is_a_passive_party() -> None:
     assert "40 records more than directions" in BinaryColumns().attack(run.active()).reason
     with pytest.raises(ViewError, match="needs forwarded"):
         BinaryColumns().attack(run.passive())
-    with pytest.raises(ValueError, match="most_rank from 1 to 18"):
-        BinaryColumns(most_rank=30)
 
 
 @pytest.mark.skipif(not has_flint(), reason="needs python-flint, of the extra lab")

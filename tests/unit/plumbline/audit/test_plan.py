@@ -174,7 +174,7 @@ class Demanding:
 
     limit: int
     name: ClassVar[str] = "demanding"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "agnostic", (), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", (), "a test")
 
     def reconstruct(self, view: attacks.PredictionView) -> FloatArray:
         return np.zeros((view.n, view.d))
@@ -197,9 +197,9 @@ class Particular:
     spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
         "active",
         "prediction",
-        "black_box",
         ("scores",),
         "a test",
+        knowledge="black_box",
         seconds=lambda extent: 3.0 * extent.records + extent.features + extent.steps,
         obstacle=lambda scenario: "is for few features" if scenario.passive_features > 9 else "",
         at_level={"nothing": {"knows": "nothing"}, "records": {"knows": "all"}},
@@ -265,7 +265,7 @@ class Replacing:
 
     name: ClassVar[str] = "replacing"
     spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
-        "either", "training", "agnostic", (), "a test", conduct="replaces_messages"
+        "either", "training", (), "a test", conduct="replaces_messages"
     )
 
     def messages(self, terms: object, honest: object) -> None:

@@ -33,7 +33,7 @@ class Silent:
     limit: int
     name: ClassVar[str] = "silent"
     spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
-        adversary="either", phase="training", knowledge="agnostic", needs=("equations",), source="none"
+        adversary="either", phase="training", needs=("equations",), source="none"
     )
 
 

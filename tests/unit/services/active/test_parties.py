@@ -326,7 +326,7 @@ class Idle:
     """An attack on training that finds nothing. Its outcome is written all the same."""
 
     name: ClassVar[str] = "idle"
-    spec: ClassVar[AttackSpec] = AttackSpec("passive", "training", "agnostic", (), "a test")
+    spec: ClassVar[AttackSpec] = AttackSpec("passive", "training", (), "a test")
 
     def attack(self, view: TrainingView) -> TrainingResult:
         raise ViewError("nothing to see")

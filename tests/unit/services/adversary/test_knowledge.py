@@ -43,9 +43,7 @@ class Spy:
     seen: list[attacks.PredictionView] = field(default_factory=list)
 
     name: ClassVar[str] = "spy"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
-        "active", "prediction", "agnostic", (), "a test", reads_channel=True
-    )
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", (), "a test", reads_channel=True)
 
     def reconstruct(self, view: attacks.PredictionView) -> FloatArray:
         self.seen.append(view)

@@ -26,7 +26,7 @@ class Broken:
     """A third party's attack with a bug."""
 
     name: ClassVar[str] = "broken"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "agnostic", (), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", (), "a test")
 
     def reconstruct(self, view: attacks.PredictionView) -> Any:
         raise KeyError("bug")
@@ -248,7 +248,7 @@ def test_an_attack_on_predictions_that_either_side_claims_is_ignored_where_no_sc
 def test_an_unknown_name_or_option_stops_before_anything_is_served() -> None:
     with pytest.raises(attacks.UnknownAttack, match="half_star"):
         load_attacks(["half_moon"], {}, Role.ACTIVE)
-    with pytest.raises(ValueError, match=r"Its options: .*distance"):
+    with pytest.raises(ValueError, match=r"Its options: .*clamp"):
         load_attacks(["gia"], {"gia": {"start": 1}}, Role.ACTIVE)
 
 
@@ -277,7 +277,9 @@ class Regressing(Broken):
     """Takes the disclosed parameters where there are any, and else does without."""
 
     name: ClassVar[str] = "regressing"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "white_box", ("scores",), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
+        "active", "prediction", ("scores",), "a test", knowledge="white_box"
+    )
 
     def reconstruct(self, view: attacks.PredictionView) -> Any:
         is_told = view.weights_passive is not None or view.bias is not None
@@ -337,7 +339,9 @@ class Unaided(Regressing):
     """A black-box attack."""
 
     name: ClassVar[str] = "unaided"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("active", "prediction", "black_box", ("scores",), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec(
+        "active", "prediction", ("scores",), "a test", knowledge="black_box"
+    )
 
 
 def test_a_black_box_attack_sees_nothing_that_was_disclosed(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Watching:
     """Keeps the view that it is shown."""
 
     name: ClassVar[str] = "watching"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("either", "training", "agnostic", (), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("either", "training", (), "a test")
     views: list[attacks.TrainingView] = field(default_factory=list)
 
     def attack(self, view: attacks.TrainingView) -> Nothing:
@@ -110,7 +110,7 @@ class Encoding:
 
     @classmethod
     def on(cls, *learners: str) -> Any:
-        spec = attacks.AttackSpec("passive", "training", "agnostic", (), "a test", conduct="replaces_features")
+        spec = attacks.AttackSpec("passive", "training", (), "a test", conduct="replaces_features")
         return cls(replace(spec, learners=learners))
 
     def code(self, terms: Any) -> Any:

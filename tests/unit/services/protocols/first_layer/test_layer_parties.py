@@ -52,7 +52,7 @@ class Watching:
 
     seen: list[TrainingView] = field(default_factory=list)
     name: ClassVar[str] = "watching"
-    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("either", "training", "agnostic", (), "a test")
+    spec: ClassVar[attacks.AttackSpec] = attacks.AttackSpec("either", "training", (), "a test")
 
     def attack(self, view: TrainingView) -> Any:
         self.seen.append(view)

@@ -135,7 +135,7 @@ class Spy:
     """An attack that keeps what it is shown."""
 
     name = "spy"
-    spec = AttackSpec("active", "prediction", "agnostic", needs=("received",), source="this page")
+    spec = AttackSpec("active", "prediction", needs=("received",), source="this page")
 
     def __init__(self) -> None:
         self.seen: list[PredictionView] = []
