@@ -1,6 +1,7 @@
 """A session's messages on the wire: reads them, hands them to the session's inbox, and writes answers."""
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import grpc
 
@@ -11,6 +12,8 @@ from services.common.wire import joined, parts_of
 from services.exchange.peer import Inbox
 from services.exchange.vectors import PublicKeyShown, VectorHeader, WireVector
 from services.network.transport import Permissions, require_caller
+
+Took: TypeAlias = Callable[[str, int], object]
 
 _SERVICE = messages_pb2.DESCRIPTOR.services_by_name["Messages"]
 SERVICE_NAME = _SERVICE.full_name
@@ -34,10 +37,13 @@ def read_values(header: VectorHeader, parts: Iterator[messages_pb2.MessagePart])
 
 
 class MessagesServicer(messages_pb2_grpc.MessagesServicer):
-    """Serves inboxes to peers. ``inbox_of`` finds a session's by its id, or raises OutOfOrder."""
+    """Serves inboxes to peers. ``inbox_of`` finds a session's by its id, or raises OutOfOrder.
 
-    def __init__(self, inbox_of: Callable[[str], Inbox]) -> None:
-        self._inbox_of = inbox_of
+    ``took`` is told the kind and the bytes of each message that an inbox has taken, or answered.
+    """
+
+    def __init__(self, inbox_of: Callable[[str], Inbox], took: Took = lambda *_: None) -> None:
+        self._inbox_of, self._took = inbox_of, took
 
     def ShowKey(self, request: messages_pb2.KeyMessage, context: grpc.ServicerContext) -> common_pb2.Acknowledgement:
         """Take a peer's key of a session."""
@@ -54,6 +60,7 @@ class MessagesServicer(messages_pb2_grpc.MessagesServicer):
         inbox = self._inbox_of(session_id)
         inbox.expects(peer, kind, step, header)
         inbox.receive(peer, kind, step, read_values(header, request_iterator))
+        self._took(kind, header.size)
         return common_pb2.Acknowledgement()
 
     def Ask(
@@ -65,11 +72,12 @@ class MessagesServicer(messages_pb2_grpc.MessagesServicer):
         inbox = self._inbox_of(session_id)
         inbox.expects_question(peer, kind, step, header)
         answer = inbox.answer(peer, kind, step, read_values(header, request_iterator))
+        self._took(kind, header.size + len(answer.data))
         yield messages_pb2.AnswerPart(header=messages_pb2.AnswerHeader(count=answer.count, width=answer.width))
         for data in parts_of(answer.data):
             yield messages_pb2.AnswerPart(data=data)
 
 
-def add_to(server: grpc.Server, inbox_of: Callable[[str], Inbox]) -> None:
+def add_to(server: grpc.Server, inbox_of: Callable[[str], Inbox], took: Took = lambda *_: None) -> None:
     """Serve inboxes at a server."""
-    messages_pb2_grpc.add_MessagesServicer_to_server(MessagesServicer(inbox_of), server)
+    messages_pb2_grpc.add_MessagesServicer_to_server(MessagesServicer(inbox_of, took), server)

@@ -84,7 +84,7 @@ def serve(
     serve_until_stopped(
         transport,
         context.settings,
-        [partial(messages_servicer.add_to, inbox_of=party.exchange_of), register],
+        [partial(messages_servicer.add_to, inbox_of=party.exchange_of, took=transport.tally.took), register],
         {**messages_servicer.PERMISSIONS, **servicer.PERMISSIONS},
         [messages_servicer.SERVICE_NAME, servicer.SERVICE_NAME],
         on_started=on_started,

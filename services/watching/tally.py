@@ -18,6 +18,8 @@ from services.watching.measures import Measure, Source
 
 # Without TLS callers name themselves: names beyond so many are one.
 _MOST_PEERS = 100
+# A plugin may name kinds as it likes.
+_MOST_KINDS = 100
 _OTHERS = "others"
 _NOBODY = "unknown"
 _EQUATIONS = "Linear equations about this party's data for which decrypted answers had room."
@@ -68,6 +70,8 @@ class Tally:
         self._equations: Counter[str] = Counter()
         self._bits: Counter[str] = Counter()
         self._refusals: _ByKind = Counter()
+        self._messages: Counter[str] = Counter()
+        self._message_bytes: Counter[str] = Counter()
         self._interruptions: Counter[str] = Counter()
 
     def write_to(self, log: AuditLog | None) -> None:
@@ -107,6 +111,14 @@ class Tally:
                 self._equations[key[0]] += peer_answer.equations
                 self._bits[key[0]] += peer_answer.bits
 
+    def took(self, kind: str, size: int) -> None:
+        """Count a message of a session's table, of so many bytes. Those of levels and parties are of one kind."""
+        kind = one_line(kind.rstrip(" 0123456789") or kind)
+        with self._lock:
+            kind = kind if kind in self._messages or len(self._messages) < _MOST_KINDS else _OTHERS
+            self._messages[kind] += 1
+            self._message_bytes[kind] += size
+
     def interrupted(self, peer: str, session_id: str) -> None:
         """Count that a training goes on after an interruption, before it does: ``peer`` has this party go back."""
         if self._log is not None:
@@ -128,6 +140,10 @@ class Tally:
                 Measure("answers", "Answers, by who asked and what for.", dict(self._answers), by_kind, grows=True),
                 Measure("answered_items", "What is in them, counted.", dict(self._answered), by_kind, grows=True),
                 Measure("refusals", "Calls refused.", dict(self._refusals), ("peer", "reason"), grows=True),
+                Measure.by(
+                    "kind", "messages", "Messages that were taken, or answered.", dict(self._messages), grows=True
+                ),
+                Measure.by("kind", "message_bytes", "Bytes in them.", dict(self._message_bytes), grows=True),
                 Measure.by("peer", "equations_answered", _EQUATIONS, dict(self._equations), grows=True),
                 Measure.by("peer", "capacity_bits", "Bits of decrypted answers.", dict(self._bits), grows=True),
                 Measure.by("peer", "guard_ratio", _RATIO, ratios),

@@ -93,6 +93,9 @@ def test_privacy_is_a_time_series(processes: LocalProcesses, texts: dict[str, st
         assert one(found["plumbline_equations_answered_total"], peer=peer) >= steps
         assert one(found["plumbline_capacity_bits_total"], peer=peer) >= numbers
         assert one(found["plumbline_guard_ratio"], peer=peer) > 0
+        for kind in ("residuals", "sums"):
+            assert one(found["plumbline_messages_total"], kind=kind) == steps
+            assert one(found["plumbline_message_bytes_total"], kind=kind) > 100 * steps
         assert one(found["plumbline_bytes_total"], peer=peer) > 1000
         assert set(found["plumbline_stage_seconds_total"]) >= {(("stage", "encrypt"),), (("stage", "decrypt"),)}
     assert one(passive["plumbline_answers_total"], peer="active", kind="alignment") == 1

@@ -45,7 +45,13 @@ def box() -> Mailbox:
 
 
 @pytest.fixture
-def address(certificates: Path, box: Mailbox) -> Iterator[str]:
+def taken() -> list[tuple[str, int]]:
+    """Kinds and bytes that were counted."""
+    return []
+
+
+@pytest.fixture
+def address(certificates: Path, box: Mailbox, taken: list[tuple[str, int]]) -> Iterator[str]:
     def mailbox_of(session_id: str) -> Mailbox:
         if session_id != AGREEMENT.session_id:
             raise OutOfOrder("No such session here.")
@@ -53,7 +59,7 @@ def address(certificates: Path, box: Mailbox) -> Iterator[str]:
 
     server, port = transport_of(certificates, A).serve(
         "127.0.0.1:0",
-        [lambda server: servicer.add_to(server, mailbox_of)],
+        [lambda server: servicer.add_to(server, mailbox_of, lambda *message: taken.append(message))],
         servicer.PERMISSIONS,
         [servicer.SERVICE_NAME],
     )
@@ -61,7 +67,9 @@ def address(certificates: Path, box: Mailbox) -> Iterator[str]:
     server.stop(None).wait()
 
 
-def test_numbers_arrive_to_the_bit_and_a_refusal_in_words(certificates: Path, address: str, box: Mailbox) -> None:
+def test_numbers_arrive_to_the_bit_and_a_refusal_in_words(
+    certificates: Path, address: str, box: Mailbox, taken: list[tuple[str, int]]
+) -> None:
     link = MessageLink(A, transport_of(certificates, P).dial(address, A), 20.0)
     link.send(AGREEMENT.session_id, "numbers", 0, KIND.packed(0, VALUES))
     np.testing.assert_array_equal(box.take("numbers", 0)[P], VALUES)
@@ -69,6 +77,11 @@ def test_numbers_arrive_to_the_bit_and_a_refusal_in_words(certificates: Path, ad
         link.send(AGREEMENT.session_id, "numbers", 0, KIND.packed(0, -VALUES))
     with pytest.raises(PeerRefused, match="No such session here"):
         link.send("another", "numbers", 1, KIND.packed(1, VALUES))
+    for kind, step in (("of nobody", 0), ("numbers", 7)):
+        with pytest.raises(PeerRefused):
+            link.send(AGREEMENT.session_id, kind, step, KIND.packed(0, VALUES))
+    # What was refused is counted nowhere: who sends it chooses its kind.
+    assert taken == [("numbers", VALUES.nbytes)]
 
 
 class Answering(Inbox):

@@ -47,6 +47,19 @@ def test_nothing_that_happened_is_nothing_told() -> None:
     assert not any(values(Tally()).values())
 
 
+def test_messages_by_kind_of_which_a_hundred_are_told_apart() -> None:
+    tally = Tally()
+    for kind, size in (("sums 0 1", 10), ("sums 12 1", 5), ("weight pads", 7), ("12", 1), ("sums", 2)):
+        tally.took(kind, size)
+    assert values(tally)["messages"] == {("sums",): 3, ("weight pads",): 1, ("12",): 1}
+    assert values(tally)["message_bytes"] == {("sums",): 17, ("weight pads",): 7, ("12",): 1}
+    for letters in range(200):
+        tally.took(f"{letters}x", 1)
+    tally.took("sums", 1)
+    messages = values(tally)["messages"]
+    assert (len(messages), messages["others",], messages["sums",]) == (101, 103, 4)
+
+
 def test_refusals_by_reason() -> None:
     tally = Tally()
     tally.refused(ACTIVE, OutOfOrder("r000001 is not for you"))
