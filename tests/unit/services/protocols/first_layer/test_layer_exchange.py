@@ -16,6 +16,7 @@ from services.exchange.vectors import PublicKeyShown, WireVector
 from services.protocols.first_layer.layer_exchange import LayerExchange
 from services.protocols.shared.share_mailbox import Outgoing
 from services.protocols.shared.share_messages import Kind
+from services.protocols.shared.shared_steps import made_key
 from tests.harness.connections import transport_of
 from tests.harness.shared_layers import joined_weights, layer_terms, reference_of, run_layers, wired_layers
 from tests.harness.shared_sessions import SharedProblem
@@ -133,6 +134,19 @@ def test_who_waits_is_told_and_the_end_forgets(pair: Pair) -> None:
     (pads, _) = pair.label.hide_weights(0, pair.weights)
     with pytest.raises(OutOfOrder, match="the owner stopped it"):
         pair.passive.receive("active", pads.kind, 0, pads.vector)
+
+
+def test_nothing_is_hidden_once_weights_are_frozen_nor_by_who_has_no_key(pair: Pair) -> None:
+    pair.shown().hidden()
+    pads = pair.label.hide_weights(0, pair.weights)
+    pair.label.freeze(pair.weights, made_key(512))
+    # What was hidden before is sent again.
+    assert pair.label.hide_weights(0, pair.weights) == pads
+    with pytest.raises(OutOfOrder, match="Training is over: no further step is taken"):
+        pair.label.hide_weights(1, pair.weights)
+    signal = np.zeros((pair.rows, 3), dtype=object)
+    with pytest.raises(OutOfOrder, match="passive-1 has no key of its own in this session"):
+        pair.passive.hide_signal(0, signal)
 
 
 def test_masks_of_another_version_are_refused_in_words() -> None:

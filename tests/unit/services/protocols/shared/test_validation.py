@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 
 from services.active.interfaces import EpochOutcome
-from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder
+from services.common.errors import FederationError, InvalidMessage, NotAllowed, OutOfOrder, PeerVanished
 from services.common.state_folder import StateInMemory, StateNotKept
 from services.exchange.opening_ledger import LEDGER, OpeningLedger, opened_in
+from services.exchange.peer import Peer
 from services.protocols.shared.share_exchange import ShareExchange
 from services.protocols.shared.share_messages import Kind
 from services.protocols.shared.shared_steps import SharedSteps
 from services.protocols.shared.shared_terms import SharedTerms
 from tests.harness.parties import Watcher, active_data, house, party_data, small_settings
 from tests.harness.shared_sessions import SHARED_PLAN, SharedProblem, WatchedEngine
-from tests.harness.shared_wiring import as_session, run_all, wired_shares
+from tests.harness.shared_wiring import as_session, direct, run_all, wired_shares
 from tests.harness.sides import do_step
 from vfl.arrays import FloatArray
 from vfl.crypto.sharing.shared_squares import WORD_BITS
@@ -258,6 +259,34 @@ def test_a_session_that_ends_while_it_validates_says_why(monkeypatch: pytest.Mon
             monkeypatch.setattr(exchange, "_await", ending)
             with pytest.raises(OutOfOrder, match="it was stopped"):
                 use(exchange, parties[name].half.weights)
+
+
+def test_a_word_that_does_not_arrive_fails_the_validation_of_who_sends_it() -> None:
+    class Refusing:
+        """Takes all but the word."""
+
+        def __init__(self, peer: Peer) -> None:
+            self.peer, self.show_key = peer, peer.show_key
+
+        def send(self, session_id: str, kind: str, *message: Any) -> None:
+            if kind == Kind.WORD:
+                raise PeerVanished("The word was lost.")
+            self.peer.send(session_id, kind, *message)
+
+    problem = SharedProblem.random(columns=(3, 2))
+    step = problem.terms(PLAN).schedule.steps_per_epoch
+
+    def peer(*names: Any) -> Any:
+        return Refusing(direct(*names))
+
+    with wired_shares(problem, PLAN, timeout=1.0, peer=peer) as parties:
+        run_all(parties, problem.terms(PLAN), steps=step)
+        with ThreadPoolExecutor(2) as threads:
+            validating = {name: threads.submit(one.validate, step) for name, one in parties.items()}
+        with pytest.raises(PeerVanished, match="The word was lost"):
+            validating[PASSIVE].result()
+        with pytest.raises(PeerVanished, match=f"{PASSIVE}'s word"):
+            validating["active"].result()
 
 
 def test_the_end_forgets_what_was_drawn_for_a_validation() -> None:
