@@ -24,16 +24,8 @@ MESSAGES = declared(
         DeclaredMessage(Kind.FROZEN),
     )
 )
-FROM_LABEL_PARTY = (
-    Kind.WEIGHT_PADS,
-    Kind.WEIGHT_DIFFERENCES,
-    Kind.SIGNAL_PADS,
-    Kind.SIGNAL_DIFFERENCES,
-    Kind.FROZEN,
-)
 # Of a step's, and of a validation's.
 FORWARDING = (Kind.WEIGHT_PADS, Kind.WEIGHT_DIFFERENCES, Kind.FORWARD, Kind.HANDED)
-TO_LABEL_PARTY = (Kind.FORWARD, Kind.HANDED, Kind.BACKWARD)
 
 
 @dataclass(frozen=True)
@@ -52,16 +44,16 @@ class LayerSizes:
         return sender == self.terms.agreement.active.name
 
     def is_sent(self, kind: Kind, sender: str, receiver: str) -> bool:
-        """Tell whether one party sends another such messages; passive parties send each other none."""
+        """Tell whether one party sends another such messages; passive ones answer the label party, and nobody else."""
         active = self.terms.agreement.active.name
-        if sender == active != receiver:
-            return kind in FROM_LABEL_PARTY
-        return receiver == active != sender and kind in TO_LABEL_PARTY
+        if kind not in MESSAGES or sender == receiver or active not in (sender, receiver):
+            return False
+        return bool(MESSAGES[kind].right.question) == (receiver == active)
 
     def count(self, kind: Kind, sender: str, receiver: str, step: int) -> int:
         """Count the values of a message of a step."""
         terms, units = self.terms, self.terms.formats.outputs
-        passive = sender if kind in TO_LABEL_PARTY else receiver
+        passive = receiver if sender == terms.agreement.active.name else sender
         columns = terms.columns(passive)
         match kind:
             case Kind.WEIGHT_PADS:
