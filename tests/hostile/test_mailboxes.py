@@ -52,6 +52,8 @@ AMOUNTS = pytest.mark.parametrize(
 )
 OPTIONS = TreeOptions(n_estimators=2, max_depth=3, max_bin=4, min_rows_of_a_node=5, gradient_bits=12)
 AGREEMENT = agreed(TrainingPlan(epochs=2, batch_size=8), features=(3, 2, 3))
+# Which counts what trees tell, as every mailbox checks.
+OF_TREES = agreed(TrainingPlan(learner="boosted_trees", protocol="trees", epochs=2, batch_size=0), features=(3, 2, 3))
 NAMES = tuple(party.name for party in AGREEMENT.parties)
 STEPS = OPTIONS.n_estimators
 WORDS = ("", "x", FORGERY, "\x1b[2J\u202e", "\0", "9" * 10_000, "coordinator", "float32", "object", "sums 0 9")
@@ -72,6 +74,14 @@ def numbers() -> list[MessageKind]:
     ]
 
 
+class Listener:
+    """Whoever is sent what this party asks."""
+
+    def send(self, *_: object) -> None:
+        """Hear it."""
+
+
+LINKS: dict[str, Any] = dict.fromkeys(NAMES, Listener())
 TABLES = {"trees": lambda: trees(512), "trees in the clear": lambda: trees(0), "sums": numbers}
 
 
@@ -143,7 +153,7 @@ def hostile(message: Sent, kinds: list[MessageKind], receiver: str, source: rand
 @pytest.mark.parametrize("table", TABLES)
 def test_a_mailbox_refuses_what_its_table_has_not_and_takes_what_it_has(amount: int, receiver: str, table: str) -> None:
     kinds, source = TABLES[table](), random.Random(amount)  # noqa: S311 - repeats
-    box = Mailbox(AGREEMENT, receiver, {}, kinds, steps=STEPS, timeout=0.0)
+    box = Mailbox(OF_TREES if table != "sums" else AGREEMENT, receiver, LINKS, kinds, steps=STEPS, timeout=0.0)
     taken = [kind for kind in kinds if receiver in kind.receivers]
     words = Counter[type[FederationError]]()
 
@@ -164,16 +174,23 @@ def test_a_mailbox_refuses_what_its_table_has_not_and_takes_what_it_has(amount: 
                 f"Different {one.kind} of step",
                 f"Step {one.step} ",
                 f"got {one.step}.",
+                f" of step {one.step} to answer: this party hasn't asked.",
             )
             assert any(part in said for part in named), said
 
-    expected = dict[tuple[str, int], dict[str, NDArray[Any]]]()
+    expected, asked = dict[tuple[str, int], dict[str, NDArray[Any]]](), set[tuple[str, int]]()
     for kind in taken:
         step = 0 if kind.once else source.randrange(STEPS)
         for peer in sorted(kind.senders - {receiver}):
             values, other = (drawn_values(kind, step, source) for _ in range(2))
             message = honest(kind, peer, step, values)
             fire(message, amount // 2)
+            if (question := kind.right.question) and (question, step) not in asked:
+                with pytest.raises(OutOfOrder, match=f"{peer} has no {question} of step {step} to answer"):
+                    message.reach(box)
+                asked.add((question, step))
+                (asks,) = [one for one in kinds if one.name == question]
+                box.send(question, drawn_values(asks, step, random.Random(step)), step)  # noqa: S311 - repeats
             with pytest.raises(PeerVanished, match=f"for {peer}'s {kind.name} of step {step} "):
                 box.take(kind.name, step)
             message.reach(box)
