@@ -328,7 +328,7 @@ def test_an_answer_is_taken_once_its_question_is_sent() -> None:
 
 def test_kinds_are_checked_when_they_are_declared() -> None:
     def late(**said: Any) -> MessageKind:
-        return MessageKind("late", frozenset({P}), frozenset({A}), lambda _: (1,), **said)
+        return replace(MessageKind("late", frozenset({P}), frozenset({A}), lambda _: (1,)), **said)
 
     with pytest.raises(
         ProtocolFailed, match=r"declares what no table may have\. Two kinds of messages of one name: key\."
@@ -338,6 +338,14 @@ def test_kinds_are_checked_when_they_are_declared() -> None:
         Mailbox(AGREEMENT, A, {}, (*KINDS, late(right=answers("key"))), steps=1, timeout=1)
     with pytest.raises(ProtocolFailed, match=f"tells {A} bits by late, which its exposures don't count"):
         Mailbox(AGREEMENT, A, {}, [late(tells=Tells("bits", of="others"))], steps=1, timeout=1)
+    # Of a network a passive party is told by the label party alone.
+    network = agreed(TrainingPlan(learner="network"), features=(3, 2, 2))
+    between = late(tells=Tells("equations"), senders=frozenset({"passive-2"}), receivers=frozenset({"passive-1"}))
+    with pytest.raises(ProtocolFailed, match="tells passive-1 equations by late, which its exposures don't count"):
+        Mailbox(network, A, {}, [between], steps=1, timeout=1)
+    Mailbox(network, A, {}, [replace(between, tells=Tells("equations", of="others"))], steps=1, timeout=1)
+    with pytest.raises(InvalidMessage):
+        MessageKind("\x1b[2J", frozenset({P}), frozenset({A}), lambda _: (1,))
     with pytest.raises(InvalidMessage, match="one of float64, uint64, uint8"):
         MessageKind("odd", frozenset(), frozenset(), lambda _: (1,), "object")  # type: ignore[arg-type]
     largest = MessageKind("largest", frozenset({P}), frozenset({A}), lambda _: (limits.VECTOR_BYTES,), "uint8")

@@ -1,6 +1,8 @@
 """A table's messages: what no row says is refused by name and changes nothing; keys come once, and one for each use."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +76,16 @@ def test_it_takes_what_its_rows_say_and_nothing_else(messages: list[tuple[str, s
     assert {key: message.values for key, message in box._received.items()} == taken
 
 
+def test_what_is_sent_once_says_in_how_many_parts() -> None:
+    order = StepOrder(STEPS, 0.01)
+    for parts, words in ((1, "step 0 of what is sent once, got 1"), (2, "a part from 0 to 1, got 2")):
+        for part in range(parts):
+            once(parts)(order, part)
+        for part in (-1, parts):
+            with pytest.raises(InvalidMessage, match=words if part > 0 else words[:-1].replace("got ", "got -1")):
+                once(parts)(order, part)
+
+
 @pytest.mark.parametrize(
     "changes", [{"count": 2}, {"width": 2}, {"exponent": 1}, {"key_id": "x"}, {"numbers": "uint8"}]
 )
@@ -98,6 +110,7 @@ def test_what_is_read_for_longer_than_its_step_lasts_is_not_kept() -> None:
 def test_values_that_somebody_has_are_released_and_known_when_they_come_again() -> None:
     box = table(row("a"))
     box.receive("p", "a", 0, vector())
+    assert [box.has_come("a", peer, step) for peer, step in (("p", 0), ("q", 0), ("p", 1))] == [True, False, False]
     box.release("a", "p", 0)
     box.receive("p", "a", 0, vector())
     assert box.await_message("a", "p", 0) == ()
@@ -134,6 +147,27 @@ def test_keys_come_once_in_order_and_none_serves_two_purposes() -> None:
         box.receive_key("p", PublicKeyShown("serving", b"s", purpose="y"))
     box.receive("p", "a", 0, vector())
     assert (box.key("", "p"), box.key("x", "p")) == (b"k", b"s")
+
+
+def test_who_waits_for_a_key_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, wait = threading.Event(), StepOrder.wait
+
+    def waiting(order: StepOrder, timeout: float | None = None) -> bool:
+        waits.set()
+        return wait(order, timeout)
+
+    monkeypatch.setattr(StepOrder, "wait", waiting)
+    box = MessageTable(["p"], (), [KeyRow("", "p", _content)], StepOrder(STEPS, 25))
+
+    def await_key() -> object:
+        with box._order:
+            return box._order.await_value(lambda: box._shown.get(("", "p")), "a key")
+
+    with ThreadPoolExecutor(1) as threads:
+        shown = threads.submit(await_key)
+        assert waits.wait(20)
+        box.receive_key("p", KEY)
+        assert shown.result(20) == (KEY, b"k")
 
 
 def test_an_answer_is_taken_from_who_was_asked_and_in_the_step_that_was_asked_of() -> None:

@@ -90,6 +90,7 @@ class Answering(Inbox):
     def __init__(self) -> None:
         self.keys: list[tuple[str, PublicKeyShown]] = []
         self.asked: list[tuple[str, str, int, WireVector]] = []
+        self.counted: list[tuple[str, int]] = []
 
     def receive_key(self, peer: str, key: PublicKeyShown) -> None:
         self.keys.append((peer, key))
@@ -108,7 +109,9 @@ QUESTION = WireVector("k" * 16, 70_000, 32, 7, bytes(range(256)) * (70_000 * 32 
 @pytest.fixture
 def asking(certificates: Path) -> Iterator[tuple[Answering, MessageLink]]:
     inbox = Answering()
-    with linked(certificates, servicer.MessagesServicer(lambda _: inbox)) as link:
+    with linked(
+        certificates, servicer.MessagesServicer(lambda _: inbox, lambda *asked: inbox.counted.append(asked))
+    ) as link:
         yield inbox, link
 
 
@@ -138,6 +141,8 @@ def test_a_question_of_several_parts_is_answered_in_several(asking: tuple[Answer
     assert answer == DecryptedVector(70_000, 32, QUESTION.data)
     with pytest.raises(PeerRefused, match="Wrong count"):
         link.ask(AGREEMENT.session_id, "sums", 3, replace(QUESTION, count=70_001))
+    # The question and its answer; nothing of what was refused.
+    assert inbox.counted == [("sums", 2 * len(QUESTION.data))]
     assert len(inbox.asked) == 1
 
 
