@@ -121,8 +121,8 @@ class Knowledge:
                 f"PLUMBLINE_PRIOR_KNOWLEDGE tells of {len(self.moments.mean)} columns, and the passive parties have "
                 f"{passive}: give those of this session."
             )
-        forwards, reaches = (self.model.agreement.answers == kind for kind in ("sums", "leaves"))
-        auxiliary, received = self._with_leaves(scores) if reaches else (self._auxiliary(), None)
+        forwards = self.model.agreement.answers == "sums"
+        auxiliary, received = self._with_leaves(scores) if self._reaches else (self._auxiliary(), None)
         labels = self.model.labels_of(rows)
         return attacks.PredictionView(
             features_active=self.own_features(rows),
@@ -145,6 +145,10 @@ class Knowledge:
         if auxiliary is None or self.model.agreement.answers == "scores":
             return auxiliary
         return replace(auxiliary, scores=unit_scores(auxiliary.scores))
+
+    @property
+    def _reaches(self) -> bool:
+        return self.model.agreement.answers == "leaves"
 
     def _with_leaves(self, leaves: FloatArray) -> tuple[attacks.AuxiliaryRows | None, FloatArray | None]:
         """Bring the leaves of complete records and of others, (n, trees) numbers, to [0, 1] alike."""

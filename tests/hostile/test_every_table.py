@@ -182,7 +182,7 @@ class Way:
 
 
 def train(training: PartyTraining) -> None:
-    training.show_public_key()
+    training.side.show_public_key()
     epochs = training.agreement.plan.epochs
     for epoch in range(epochs):
         training.run_epoch(epoch, ignore_step)

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.ciphers.formats import CipherFormats
 from services.common.agreement import Agreement
-from services.protocols.first_layer.layer_messages import FROM_LABEL_PARTY, TO_LABEL_PARTY, LayerSizes
+from services.protocols.first_layer.layer_messages import LayerSizes
 from services.protocols.first_layer.layer_terms import LayerTerms
 from services.protocols.shared.share_messages import Kind
 from studies.speed.estimate import EstimateAsked
@@ -161,12 +161,11 @@ def _bytes_of_step(agreement: Agreement) -> int:
     active, passive = (party.name for party in agreement.parties)
     if not agreement.serving.tells_owners:
         sizes = LayerSizes(LayerTerms(agreement))
-        ways = {(active, passive): FROM_LABEL_PARTY, (passive, active): TO_LABEL_PARTY}
         return sum(
             sizes.count(kind, *way, 0) * sizes.width(kind)
-            for way, kinds in ways.items()
-            for kind in kinds
-            if kind is not Kind.FROZEN
+            for way in ((active, passive), (passive, active))
+            for kind in Kind
+            if kind is not Kind.FROZEN and sizes.is_sent(kind, *way)
         )
     formats, plan = CipherFormats(agreement), agreement.plan
     forwarded = _FORWARDED * plan.batch_size * agreement.outputs if plan.family.spec.forwards else 0

@@ -16,7 +16,7 @@ from services.exchange.vectors import PublicKeyShown, WireVector
 from services.protocols.first_layer.layer_exchange import LayerExchange
 from services.protocols.shared.share_mailbox import Outgoing
 from services.protocols.shared.share_messages import Kind
-from services.protocols.shared.shared_steps import made_key
+from services.protocols.shared.side_on_shares import made_key
 from tests.harness.connections import transport_of
 from tests.harness.shared_layers import joined_weights, layer_terms, reference_of, run_layers, wired_layers
 from tests.harness.shared_sessions import SharedProblem
