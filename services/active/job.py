@@ -74,6 +74,8 @@ class Job:
         order: this party's own row numbers in the common order, once it is aligned.
         outcomes: what its training and its test came to.
         gathering: of its parties, after interruptions.
+        ending: ends the job before its time, whatever it waits for or computes; finished once its model is about to be
+            served, which nothing can end any more.
         observer: is told of its stages, steps and epochs until it is interrupted.
     """
 
@@ -94,16 +96,16 @@ class Job:
         self._passive_parties = dict(passive_parties)
         self._labels = labels
         self._told = equation_count
-        self._ending = Ending()
+        self.ending = Ending()
         # Of the training from one interruption to the next; None while nothing could go on after one.
         self._round: Ending | None = None
         self._first_step = 0
         # Whether parties have keys that they haven't shown yet, as after an interruption.
         self._shows_keys = False
         self.outcomes = JobOutcomes(context, scoring)
-        self.gathering = Gathering(context, self._passive_parties, self._ending)
+        self.gathering = Gathering(context, self._passive_parties, self.ending)
         self._finished = threading.Event()
-        self.observer = Observers(self._ending, observers)
+        self.observer = Observers(self.ending, observers)
         self._watch = self._new_watch()
 
     def _new_watch(self) -> PeerWatch:
@@ -143,23 +145,7 @@ class Job:
 
     def while_open(self, work: Callable[[], T]) -> T:
         """Do what belongs to this job on another thread; raises why it was interrupted, as soon as it is."""
-        return self._ending.for_result(self._executor, work)
-
-    def interrupt(self, error: Exception) -> None:
-        """End the job before its time: ``run`` raises ``error``, whatever it waits for or computes.
-
-        Changes nothing from ``commit`` on.
-        """
-        self._ending.end(error)
-
-    def commit(self) -> None:
-        """Pass the point of no return: its model is about to be served. Raises why it was interrupted, if it was."""
-        self._ending.finish()
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether nothing can end it before its time any more."""
-        return self._ending.is_finished
+        return self.ending.for_result(self._executor, work)
 
     def _interrupt_after(self, call: Future[Any], training_round: Ending | None = None) -> None:
         """End the job in the words of a passive party that stops: nobody waits for its next message."""
@@ -174,7 +160,7 @@ class Job:
         if training_round is not None and is_interruption(error):
             training_round.end(error)
         else:
-            self.interrupt(error)
+            self.ending.end(error)
 
     def run(self, plan: TrainingPlan) -> JobOutcome:
         """Open a session, align, agree, train and test; raises what goes wrong, and leaves the session open then."""
@@ -195,7 +181,7 @@ class Job:
 
     def _tested(self, training: PartyTraining, outcome: JobOutcome) -> JobOutcome:
         self.observer.stage("testing")
-        self.outcomes.test(training, self._ending.check)
+        self.outcomes.test(training, self.ending.check)
         return outcome
 
     def go_on(self) -> JobOutcome:
@@ -279,7 +265,7 @@ class Job:
 
     def _align(self, terms: ProposedTerms) -> SessionBatches | None:
         """Intersect ids with the passive parties, and fix the common order of rows, and in which batch each is."""
-        aligning = Aligning(self._context, self._passive_parties, terms, self._ending, self.observer.step)
+        aligning = Aligning(self._context, self._passive_parties, terms, self.ending, self.observer.step)
         self.order, batches = aligning.align(self._labels.indices)
         common, told_batches = IdArray.of(self._context.data.ids).take(self.order), aligning.told(batches)
         self._for_all_passive(lambda party: party.fix_order(self.session_id, common, told_batches))
@@ -296,7 +282,7 @@ class Job:
         joined_session = join(self._context, terms, rows, batches=batches)
         first_failure(calls)
         check_as_opened(joined_session.agreement, terms)
-        self._ending.check()
+        self.ending.check()
         self.session = PartySession.open(
             self._context, joined_session, labels, self._labels.trained[rows], count=self._told
         )
@@ -333,7 +319,7 @@ class Job:
                 call.add_done_callback(lambda call: self._interrupt_after(call, training_round))
             training.end_with(kept_epoch)
         first_failure(finishing)
-        self._ending.check()
+        self.ending.check()
         training.models.take_constants([one.result() for one in finishing])
         training.keep_epoch(kept_epoch, calibration)
         if not self._context.adversary.is_idle:
@@ -352,7 +338,7 @@ class Job:
 
         def on_step(step: int, timer: StageTimer) -> None:
             # An interrupted job may take long to notice, and another's record may have begun.
-            self._ending.check()
+            self.ending.check()
             if training_round is not None:
                 training_round.check()
             self._context.record.add_step(step, timer.seconds)

@@ -244,7 +244,7 @@ class ActiveParty:
         outcome = job.while_open(work)
         model = job.while_open(lambda: self._attacked(job))
         # From here on nobody is told that the job was cancelled.
-        job.commit()
+        job.ending.finish()
         self._serving.switch_to(model)
         job.forget_training()
         self._trained = job.session
@@ -260,8 +260,8 @@ class ActiveParty:
         job = self._job
         if job is None:
             raise OutOfOrder(f"No job is running (stage: {self.stage}): there is nothing to cancel.")
-        job.interrupt(Cancelled(f"The job was {_BY_OPERATOR}"))
-        if job.is_committed:
+        job.ending.end(Cancelled(f"The job was {_BY_OPERATOR}"))
+        if job.ending.is_finished:
             raise OutOfOrder("The job is over: its model is being served.")
         if not job.await_finish(_CANCEL_SECONDS):
             raise OutOfOrder(
@@ -308,7 +308,7 @@ class ActiveParty:
         """End the session at work, if any, so that no thread waits for a peer when this process stops."""
         self._is_closing = True
         if self._job is not None:
-            self._job.interrupt(OutOfOrder("The active party is stopping."))
+            self._job.ending.end(OutOfOrder("The active party is stopping."))
         if self._session is not None:
             self._session.training.exchange.end("the active party is stopping.")
         self._serving.close()

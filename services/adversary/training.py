@@ -543,11 +543,7 @@ def sharing_terms(agreement: Agreement, features: FloatArray, name: str) -> Shar
 
 def _batches(agreement: Agreement) -> tuple[IntArray, ...]:
     """Rows of every planned step, from the public schedule."""
-    _check_visits(agreement)
-    return tuple(agreement.plan.training.batches(agreement))
-
-
-def _check_visits(agreement: Agreement) -> None:
     epochs = agreement.plan.epochs
     if epochs * agreement.active.aligned_rows > _MOST_VISITS:
         raise ValueError(f"{epochs} epochs of so many records are more than an attack on training can hold.")
+    return tuple(agreement.plan.training.batches(agreement))

@@ -50,12 +50,14 @@ class Asking(Protocol):
 
     def masked_for(self, peer: str) -> bytes:
         """Give what a peer needs besides the records' places; empty for nothing."""
+        return b""
 
     def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
         """Make this party's own share, with what the others answer, by name, once all have; raises FederationError."""
 
     def read(self, answer: FloatArray) -> FloatArray:
         """Read the coordinator's answer, (rows, columns), as what the model is told; raises InvalidMessage."""
+        return answer
 
 
 DrawsOnce: TypeAlias = Callable[[Callable[[], tuple[bytes, Any]]], tuple[bytes, Any]]
@@ -96,6 +98,7 @@ class Serving(Protocol):
 
     def most_records(self, at_most: int) -> int:
         """Count the records that one request may be about, ``at_most`` or fewer."""
+        return at_most
 
     def ask(self, model: Any, rows: Sequence[int], engine: Any) -> Asking:
         """Ask all parties about rows of a ``PartyModel``, at the active party; raises InvalidMessage."""
@@ -122,9 +125,11 @@ class Serving(Protocol):
 
     def active_columns(self, columns: int) -> int:
         """Count the columns that the active party sends the coordinator, of others' so many."""
+        return columns
 
     def added(self, products: Sequence[Any]) -> Sequence[Any]:
         """Give shares of logits that the learner can join."""
+        return products
 
 
 class TrainingProtocol(Protocol[P, A]):

@@ -78,7 +78,9 @@ class AnsweredRecords:
         new: dict[tuple[str, int], FloatArray] = {}
         for party, of_party in tokens.items():
             first = self._kept.first(self._session_id, party, of_party, logits.shape[1])
-            self._check_room(party, len(set(of_party) - first.keys()))
+            fresh = len(set(of_party) - first.keys())
+            if fresh and self._kept.count_answers(self._session_id, party) + fresh > self._most:
+                raise too_many_records(party)
             for token, row in zip(of_party, new_logits, strict=True):
                 if token not in first:
                     first[token] = new[party, token] = row
@@ -91,10 +93,6 @@ class AnsweredRecords:
             logits = earlier
         self._kept.answer(self._session_id, new)
         return logits
-
-    def _check_room(self, party: str, new: int) -> None:
-        if new and self._kept.count_answers(self._session_id, party) + new > self._most:
-            raise too_many_records(party)
 
 
 # Requests of each party whose scores were never asked for (their active party failed half-way), and what all hold.

@@ -125,7 +125,10 @@ class Admission:
                 idle.cut("This caller made more calls than it may have at once, and this one was idle.")
             yield call
         finally:
-            self._let_out(caller, call)
+            with self._lock:
+                self._inside[caller].discard(call)
+                if not self._inside[caller]:
+                    del self._inside[caller]
 
     def _let_in(self, caller: Hashable, call: HeldCall) -> HeldCall | None:
         """Count the call in; returns the one that makes room for it, counted out."""
@@ -141,12 +144,6 @@ class Admission:
                 inside.remove(idle)
             inside.add(call)
             return idle
-
-    def _let_out(self, caller: Hashable, call: HeldCall) -> None:
-        with self._lock:
-            self._inside[caller].discard(call)
-            if not self._inside[caller]:
-                del self._inside[caller]
 
     def inside(self) -> int:
         """Count the calls that are held now."""

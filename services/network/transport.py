@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
+from grpc_reflection.v1alpha.reflection import enable_server_reflection
 
 from services.common.certificates import CertificateError, CertificateFiles
 from services.common.identity import Identity, Role, role_of
@@ -47,28 +48,7 @@ _LAST_PORT = 65_535
 _ADVICE = "Choose a free address with PLUMBLINE_LISTEN."
 
 # Which calls there are is no secret, but only an operator's tool has a use for it.
-REFLECTION_PERMISSIONS: Permissions = {
-    f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": frozenset({Role.OPERATOR, Role.ACTIVE})
-}
-
-
-def make_server(
-    permissions: Permissions, step_timeout: float, occupancy: Occupancy, revoked: Callable[[], Revoked], tally: Tally
-) -> grpc.Server:
-    """Make a server, not started, every handler of which stands behind the gate."""
-    meters = [CallMeterInterceptor(tally.calls)] if tally.calls is not None else []
-    gate = Gatekeeper(permissions, frozenset({CHECK}), step_timeout, House(occupancy, revoked, tally))
-    return grpc.server(
-        # The gate's pools have the threads.
-        ThreadPoolExecutor(1, thread_name_prefix="rpc"),
-        options=_SERVER_OPTIONS,
-        interceptors=[*meters, gate, *tracers(occupancy.own_name)],
-    )
-
-
-def add_reflection(server: grpc.Server, service_names: Sequence[str]) -> None:
-    """Let callers list the services and their messages."""
-    reflection.enable_server_reflection([*service_names, HEALTH, reflection.SERVICE_NAME], server)
+REFLECTION_PERMISSIONS: Permissions = {f"/{REFLECTION}/ServerReflectionInfo": frozenset({Role.OPERATOR, Role.ACTIVE})}
 
 
 def renewed_server_credentials(present: Callable[[], Credentials]) -> grpc.ServerCredentials:
@@ -238,18 +218,26 @@ class Transport:
         """
         occupancy = Occupancy(self.identity.name)
         allowed = {**permissions, **(REFLECTION_PERMISSIONS if reflection else {})}
-        server = make_server(allowed, step_timeout, occupancy, self._revoked, self.tally)
+        meters = [CallMeterInterceptor(self.tally.calls)] if self.tally.calls is not None else []
+        house = House(occupancy, self._revoked, self.tally)
+        server = grpc.server(
+            # The gate's pools have the threads.
+            ThreadPoolExecutor(1, thread_name_prefix="rpc"),
+            options=_SERVER_OPTIONS,
+            interceptors=[
+                *meters,
+                Gatekeeper(allowed, frozenset({CHECK}), step_timeout, house),
+                *tracers(self.identity.name),
+            ],
+        )
         for add in register:
             add(server)
         HealthServicer(service_names, held, occupancy).add_to(server)
         if reflection:
-            add_reflection(server, service_names)
-        port = bound(server, address, self._server_credentials())
-        server.start()
-        return server, port
-
-    def _server_credentials(self) -> grpc.ServerCredentials | None:
+            enable_server_reflection([*service_names, HEALTH, REFLECTION], server)
         if self._credentials is None:
             _log.warning("INSECURE: no TLS, callers say who they are and nobody checks it. For tests only.")
-            return None
-        return renewed_server_credentials(self._credentials.present)
+        credentials = renewed_server_credentials(self._credentials.present) if self._credentials else None
+        port = bound(server, address, credentials)
+        server.start()
+        return server, port

@@ -15,7 +15,6 @@ class KnownSide:
         setting: the session.
         half: the party's half of the learner.
         features: (aligned rows, d) on the grids of their columns.
-        schedule: the public batches.
         exchange: the party's messages; made by the side that derives from this.
     """
 
@@ -30,12 +29,17 @@ class KnownSide:
         self.setting = setting
         self.features = setting.gridded.values
         self.half = setting.calls.begin(setting.own) if half is None else half
-        self.schedule: BatchSchedule = setting.agreement.plan.schedule(setting.train_rows)
+        self._schedule = setting.agreement.plan.schedule(setting.train_rows)
+
+    @property
+    def schedule(self) -> BatchSchedule:
+        """The public batches."""
+        return self._schedule
 
     @property
     def steps(self) -> int:
         """How many steps the session has."""
-        return self.schedule.steps_per_epoch * self.setting.agreement.plan.epochs
+        return self._schedule.steps_per_epoch * self.setting.agreement.plan.epochs
 
     @property
     def weights(self) -> FloatArray:

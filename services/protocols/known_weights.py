@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from services.common.errors import InvalidMessage
 from services.common.opening_options import OPENED
-from services.common.protocols import DrawsOnce
+from services.common.protocols import Asking, DrawsOnce, Serving
 from services.common.scores import Products, are_residues
 from services.party.party_defences import Message, PartyDefences
 from services.party.party_model import PartyModel
@@ -19,7 +19,7 @@ from vfl.learning import Half, Part
 
 
 @dataclass(frozen=True)
-class KnownWeights:
+class KnownWeights(Serving):
     """Each party knows its weights, and its shares of scores are sums of its own columns."""
 
     name: ClassVar[str] = OPENED
@@ -41,10 +41,6 @@ class KnownWeights:
     def turn(self, part: Part) -> Turn:
         """Turn nothing: weights are of the columns themselves."""
         return Turn()
-
-    def most_records(self, at_most: int) -> int:
-        """As many as may be."""
-        return at_most
 
     def ask(self, model: PartyModel, rows: Sequence[int], engine: Any) -> "KnownShares":
         """Ask the others for their shares; this party's own are computed meanwhile."""
@@ -71,14 +67,6 @@ class KnownWeights:
         if are_residues(products):
             raise InvalidMessage("Expected scores as numbers here.")
 
-    def active_columns(self, columns: int) -> int:
-        """As many."""
-        return columns
-
-    def added(self, products: Sequence[Any]) -> Sequence[Any]:
-        """Give them as they are."""
-        return products
-
 
 @dataclass(frozen=True)
 class KnownLayers(KnownWeights):
@@ -91,22 +79,14 @@ class KnownLayers(KnownWeights):
 
 
 @dataclass(frozen=True, eq=False)
-class KnownShares:
+class KnownShares(Asking):
     """A question about some rows of a model whose parties know their weights."""
 
     model: PartyModel
     rows: Sequence[int]
-
-    def masked_for(self, peer: str) -> bytes:
-        """Give nothing: nobody needs anything."""
-        return b""
 
     def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
         """Compute this party's shares, and wait for the others to have sent theirs."""
         shares = self.model.partial_scores(self.rows)
         answers()
         return shares
-
-    def read(self, answer: FloatArray) -> FloatArray:
-        """Give it as it is."""
-        return answer

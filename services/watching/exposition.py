@@ -83,7 +83,7 @@ def serve_metrics(address: str, tally: Tally) -> None:
         ) from error
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     _log.info("Metrics are served on port %d.", server.server_port)
-    if not _is_loopback(host):
+    if not (ipaddress.ip_address(host).is_loopback if _is_address(host) else host == "localhost"):
         _log.warning("Metrics are served beyond this machine, without TLS or a login: let your own tools alone read.")
 
 
@@ -109,10 +109,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return ipaddress.ip_address(host).is_loopback if _is_address(host) else host == "localhost"
 
 
 def _type_of(method: str) -> str:

@@ -47,18 +47,15 @@ class BoundedServer(ThreadingHTTPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """End a connection, which makes room."""
-        self._forget(request)
+        with self._lock:
+            self._begun.pop(request, None)
+            self._answered.discard(request)
         super().shutdown_request(request)
 
     def has_asked(self, connection: socket.socket) -> None:
         """Note that a connection's request is whole: it is answered before it makes room."""
         with self._lock:
             self._answered.add(connection)
-
-    def _forget(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._begun.pop(connection, None)
-            self._answered.discard(connection)
 
     def _make_room(self) -> bool:
         """End the oldest connection that may be ended. Its thread ends at its next read or write."""

@@ -73,7 +73,9 @@ class Forwarding:
                 tape.forwarded(step, theirs)
             return own_products + theirs, []
         if not self._has_agreed:
-            self._agree(exchange.mask_keys)
+            with refusals_of(ValueError):
+                self._masks.agree({name: exchange.mask_keys[name] for name in self._others})
+            self._has_agreed = True
         with timer.stage("encrypt"):
             vector = hidden_vector(self._name, own_products, self._masks.mask(step, own_products.shape))
         assert self._label_party is not None  # noqa: S101 - a passive party has it among its peers
@@ -83,8 +85,3 @@ class Forwarding:
     def settle(self) -> None:
         """Wait until nothing is on its way: it is under no key, and could be taken for the step's next try."""
         wait(self._sending)
-
-    def _agree(self, mask_keys: Mapping[str, bytes]) -> None:
-        with refusals_of(ValueError):
-            self._masks.agree({name: mask_keys[name] for name in self._others})
-        self._has_agreed = True

@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from services.common.opening_options import SHARED
-from services.common.protocols import DrawsOnce
+from services.common.protocols import Asking, DrawsOnce, Serving
 from services.common.scores import Products, are_residues
 from services.party.party_model import PartyModel, checked_rows
 from services.party.turned_columns import Turn
-from services.protocols.shared.shared_serving import Asked, SharedPart, SharedServer, records_at_once
+from services.protocols.shared.shared_serving import SharedPart, SharedServer, records_at_once
 from services.protocols.shared.shared_terms import SharedTerms
 from vfl.arrays import FloatArray
 from vfl.crypto import Engine
+from vfl.crypto.sharing.frozen_weights import Residues
 from vfl.learning import Half, Part
 
 
 @dataclass(frozen=True)
-class WeightsOnShares:
+class WeightsOnShares(Serving):
     """No party knows its weights, and scores are computed on shares of them.
 
     Attributes:
@@ -59,7 +60,7 @@ class WeightsOnShares:
     def ask(self, model: PartyModel, rows: Sequence[int], engine: Engine) -> "SharedQuestion":
         """Mask this party's products, for who holds the other shares of its weights."""
         server = _server(model, engine)
-        return SharedQuestion(server, _asked(server, model, rows), len(rows))
+        return SharedQuestion(server, *_asked(server, model, rows), len(rows))
 
     def answer(
         self, model: PartyModel, rows: Sequence[int], masked: bytes, defences: Any, engine: Engine, once: DrawsOnce
@@ -68,10 +69,10 @@ class WeightsOnShares:
 
         def drawn() -> tuple[bytes, Products]:
             server, active = _server(model, engine), model.agreement.active.name
-            question = _asked(server, model, rows)
-            if active not in server.terms.held_by(model.name):
-                return question.masked, question.residues
-            return question.masked, question.residues + server.keep(active, masked, len(rows))
+            own_masked, residues = _asked(server, model, rows)
+            if active in server.terms.held_by(model.name):
+                residues = residues + server.keep(active, masked, len(rows))
+            return own_masked, residues
 
         return once(drawn)
 
@@ -80,43 +81,37 @@ class WeightsOnShares:
         if not are_residues(products):
             raise InvalidMessage("Expected scores as residues here.")
 
-    def active_columns(self, columns: int) -> int:
-        """As many."""
-        return columns
-
     def added(self, products: Sequence[Any]) -> Sequence[Any]:
         """Add up residues: what is uniform of each is none of the sum."""
         return [SharedTerms(self.agreement).scores.sums(list(products))]
 
 
 @dataclass(frozen=True, eq=False)
-class SharedQuestion:
+class SharedQuestion(Asking):
     """A question about some rows of a model whose weights stay shared.
 
     Attributes:
         server: computes this party's part.
-        asked: its products, in two halves.
+        masked: its products' half for the holder of its other shares.
+        residues: its own half.
         records: how many there are.
     """
 
     server: SharedServer
-    asked: Asked
+    masked: bytes
+    residues: Residues
     records: int
 
     def masked_for(self, peer: str) -> bytes:
         """Give this party's masked products to the holder of its other shares."""
-        return self.asked.masked if peer == self.server.terms.holder(self.server.name) else b""
+        return self.masked if peer == self.server.terms.holder(self.server.name) else b""
 
     def products(self, answers: Callable[[], Mapping[str, bytes]]) -> Products:
         """Add what the others' masked products leave this party with."""
-        total = self.asked.residues
+        total = self.residues
         for name, masked in answers().items():
             total = total + self.server.keep(name, masked, self.records)
         return total
-
-    def read(self, answer: FloatArray) -> FloatArray:
-        """Give it as it is."""
-        return answer
 
 
 def _server(model: PartyModel, engine: Engine) -> SharedServer:
@@ -129,5 +124,5 @@ def _shared(part: Part) -> SharedPart:
     return part
 
 
-def _asked(server: SharedServer, model: PartyModel, rows: Sequence[int]) -> Asked:
+def _asked(server: SharedServer, model: PartyModel, rows: Sequence[int]) -> tuple[bytes, Residues]:
     return server.ask(model.features[checked_rows(rows, len(model.features))])

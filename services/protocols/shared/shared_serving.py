@@ -143,19 +143,6 @@ class SharedPart:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A party's products of some records, in two halves that were drawn together.
-
-    Attributes:
-        masked: for the holder of its V, which decrypts it.
-        residues: (n, k) its own, for the coordinator.
-    """
-
-    masked: bytes
-    residues: Residues = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
 class SharedServer:
     """What one party computes of the scores of a model that stays shared.
 
@@ -173,21 +160,25 @@ class SharedServer:
     engine: Engine
     draw: Callable[[int], int] = secrets.randbelow
 
-    def ask(self, features: FloatArray) -> Asked:
+    def ask(self, features: FloatArray) -> tuple[bytes, Residues]:
         """Multiply records, (n, d) in the session's fixed point, under masks that are drawn anew each time.
 
         Columns that training has turned are turned here. Who has its weights whole asks nobody: nothing is masked.
+
+        Returns:
+            The products in two halves that were drawn together: masked, for the holder of its V, which decrypts it;
+            and (n, k) residues, its own, for the coordinator.
         """
         scores, part = self.terms.scores, self.part
         cells = self.terms.turn(part.turn).cells(features)
         integers = encoded(cells, scores.feature_fraction_bits).astype(np.int64)
         if part.own is not None:
-            return Asked(b"", scores.own_products(integers, part.share))
+            return b"", scores.own_products(integers, part.share)
         key = part.key
         products = scores.masked_products(integers, part.by_output, key, self.engine)
         masked = mask(products, scores.layout, scores.sizes(len(features)), key, self.engine, self.draw)
         content = to_bytes(masked.ciphertexts, scores.key_bits // 4)
-        return Asked(content, scores.own_products(integers, part.share) + residues_of(masked.residues))
+        return content, scores.own_products(integers, part.share) + residues_of(masked.residues)
 
     def keep(self, owner: str, masked: bytes, records: int) -> Residues:
         """Keep what another party's masked products leave this one with, (n, k). Any ciphertexts give some.

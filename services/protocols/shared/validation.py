@@ -37,45 +37,45 @@ class Validation:
         """Begin a session; another draw than the default is for tests."""
         self.key = key
         self._terms, self._engine, self._draw = terms, engine, draw
-        self._hidden: tuple[int, Hidden] | None = None
-        self._crossed: tuple[int, Crossed] | None = None
+        # Of the last step that was validated.
+        self._hidden: dict[int, Hidden] = {}
+        self._crossed: dict[int, Crossed] = {}
 
     def hide(self, step: int, residual: Shares) -> Hidden:
         """Hide the passive party's share of residuals behind pads."""
-        if self._hidden is None or self._hidden[0] != step:
-            hidden = shared_squares.hide(
-                residual.integers, self._terms.squares, self._own_key, self._engine, self._draw
-            )
-            self._hidden = step, hidden
-        return self._hidden[1]
+        if step not in self._hidden:
+            squares = self._terms.squares
+            hidden = shared_squares.hide(residual.integers, squares, self._own_key, self._engine, self._draw)
+            self._hidden = {step: hidden}
+        return self._hidden[step]
 
     def cross(
         self, step: int, residual: Shares, pads: Sequence[int], differences: Sequence[int], key: PublicKey
     ) -> Crossed:
         """Mask the label party's product of its share and the other's pads."""
-        if self._crossed is None or self._crossed[0] != step:
+        if step not in self._crossed:
             crossed = shared_squares.cross(
                 residual.integers, pads, differences, self._terms.squares, key, self._engine, self._draw
             )
-            self._crossed = step, crossed
-        return self._crossed[1]
+            self._crossed = {step: crossed}
+        return self._crossed[step]
 
     def show(self, step: int, answer: int) -> int:
         """Make the passive party's word; any ciphertext gives one. Raises OutOfOrder for a step that hid nothing."""
-        if self._hidden is None or self._hidden[0] != step:
+        if step not in self._hidden:
             raise OutOfOrder(f"Nothing was hidden for the validation after {step} steps.")
-        return shared_squares.show(self._hidden[1].own, answer, self._terms.squares, self._own_key, self._engine)
+        return shared_squares.show(self._hidden[step].own, answer, self._terms.squares, self._own_key, self._engine)
 
     def mean_square(self, step: int, word: int) -> float:
         """Read the mean square of residuals, for the label party; raises OutOfOrder for a step it did not answer."""
-        if self._crossed is None or self._crossed[0] != step:
+        if step not in self._crossed:
             raise OutOfOrder(f"Nothing was answered for the validation after {step} steps.")
         squares = self._terms.squares
-        return squares.joined((squares.word(self._crossed[1].share), word))
+        return squares.joined((squares.word(self._crossed[step].share), word))
 
     def forget(self) -> None:
         """Forget what was drawn: the session is over."""
-        self._hidden = self._crossed = None
+        self._hidden, self._crossed = {}, {}
 
     @property
     def _own_key(self) -> PrivateKey:

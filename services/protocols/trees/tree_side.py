@@ -69,7 +69,7 @@ class TreeSide(KnownSide):
         """
         super().__init__(setting, half)
         agreement, plan = setting.agreement, setting.agreement.plan
-        if self.schedule.steps_per_epoch != 1:
+        if self._schedule.steps_per_epoch != 1:
             raise InvalidMessage("protocol=trees takes all training rows in each step: leave batch_size out.")
         rows, learner = plan.split(len(self.features)), cast(BoostedTrees, plan.family)
         self.leads = setting.name == agreement.active.name

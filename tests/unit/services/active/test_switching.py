@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from services.active import party as active_party
-from services.active.job import Job
 from services.active.serving import Serving
 from services.common import state_folder
 from services.common.errors import Cancelled, FederationError, OutOfOrder, PeerVanished
@@ -20,6 +19,7 @@ from services.common.identity import Identity, Role
 from services.common.state_folder import StateNotKept
 from services.coordinator.kept_sessions import KeptSessions
 from services.coordinator.sessions import Sessions
+from services.party.ending import Ending
 from services.party.served_models import CANDIDATE, ServedModels
 from services.passive.party import PassiveParty
 from tests.harness.restarts import Killed, Town, town
@@ -121,13 +121,13 @@ def test_a_job_that_is_cancelled_at_its_last_moment_serves_nothing(
     with town(tmp_path) as home:
         old = home.train(**OLD)
         before = home.scores()
-        original = Job.commit
+        original = Ending.finish
 
-        def commit(job: Job) -> None:
-            job.interrupt(Cancelled("The job was cancelled by the operator."))
-            original(job)
+        def cancelled(ending: Ending) -> None:
+            ending.end(Cancelled("The job was cancelled by the operator."))
+            original(ending)
 
-        monkeypatch.setattr(Job, "commit", commit)
+        monkeypatch.setattr(Ending, "finish", cancelled)
         with pytest.raises(Cancelled):
             home.train(**NEW)
         assert home.active.session_id == old

@@ -159,9 +159,8 @@ def test_who_sends_training_ciphertexts_in_place_of_the_product_reads_nothing_of
 
 def validation_answer(active: ShareExchange) -> int:
     """The label party's masked product of the last validation."""
-    crossed = active._validation._crossed
-    assert crossed is not None
-    return crossed[1].ciphertext
+    (crossed,) = active._validation._crossed.values()
+    return crossed.ciphertext
 
 
 def test_whatever_arrives_the_validation_goes_on_with_as_many_bytes() -> None:
@@ -294,11 +293,11 @@ def test_the_end_forgets_what_was_drawn_for_a_validation() -> None:
     with wired_shares(problem, PLAN) as parties:
         train(parties, problem.terms(PLAN), epochs=1)
         drawn = [parties[name].exchange._validation for name in ("active", PASSIVE)]
-        assert drawn[0]._crossed is not None
-        assert drawn[1]._hidden is not None
+        assert drawn[0]._crossed
+        assert drawn[1]._hidden
         for one in parties.values():
             one.exchange.end("training is complete.")
-        assert all(one._crossed is None and one._hidden is None for one in drawn)
+        assert not any(one._crossed or one._hidden for one in drawn)
 
 
 def test_nothing_is_validated_once_weights_are_open_and_none_are_opened_within_an_epoch() -> None:
