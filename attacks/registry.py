@@ -53,6 +53,7 @@ _BUILT_IN = {
     "replacement_backdoor": "attacks.training.replacement_backdoor:ReplacementBackdoor",
     "named_bins": "attacks.training.named_bins:NameBins",
     "chosen_gradients": "attacks.training.chosen_gradients:ChosenGradients",
+    "chosen_sums": "attacks.training.chosen_sums:ChosenSums",
     "leaf_labels": "attacks.training.leaf_labels:LeafLabels",
     "disclosed_thresholds": "attacks.prediction.disclosed_thresholds:DisclosedThresholds",
     "reached_leaves": "attacks.prediction.reached_leaves:ReachedLeaves",

@@ -7,7 +7,7 @@ part: scores of such a session are no model's that honest parties would have.
 from collections.abc import Mapping
 from typing import Any
 
-from attacks.training_attack import TrainingAttack, listens
+from attacks.training_attack import TrainingAttack, listens, replaces_requests
 from plumbline.recipe import changed
 from services.adversary.load import load_attacks
 from services.adversary.training import check_replaced, obstacle
@@ -30,11 +30,15 @@ def malicious_attacks(parties: Mapping[str, Settings]) -> tuple[str, ...]:
     if active.model:
         return ()
     plan = active.plan()
-    names = list[str]()
+    names, requesting = list[str](), list[str]()
     for party, settings in parties.items():
         attacks = _on_training(party, settings)
         check_replaced(attacks)
-        names += [one.name for label, one in attacks.items() if not listens(one) and not obstacle(label, one, plan)]
+        deviating = [one for label, one in attacks.items() if not listens(one) and not obstacle(label, one, plan)]
+        names += [one.name for one in deviating]
+        requesting += [one.name for one in deviating if replaces_requests(one)]
+    if len(distinct := dict.fromkeys(requesting)) > 1:
+        raise ValueError(f"{' and '.join(distinct)} need a session each: name one of them.")
     return tuple(dict.fromkeys(names))
 
 

@@ -79,17 +79,28 @@ def applicable(scenario: Scenario) -> tuple[tuple[str, ...], tuple[LeftOut, ...]
     for name in replacing[1:]:
         names.remove(name)
         left_out.append(LeftOut(name, f"takes the same messages as {replacing[0]}: name it alone", is_safe=False))
+    # Where one party asks something else, what another reads in its answers is about no derivatives.
+    for name in _asking(names)[1:]:
+        names.remove(name)
+        left_out.append(LeftOut(name, "needs a session in which nobody else deviates: name it alone", is_safe=False))
     return tuple(names), tuple(left_out)
+
+
+def _asking(names: Sequence[str]) -> list[str]:
+    """Take those that ask something else than their party's learner."""
+    return [name for name in names if not _unloaded(name, (name,)) and spec_of(name).conduct == "replaces_requests"]
 
 
 def not_measured(scenario: Scenario, left_out: tuple[LeftOut, ...]) -> tuple[str, ...]:
     """Say, in sentences, of what this run says nothing."""
     names = [one.attack for one in left_out if not one.is_safe and scenario.is_trained]
+    alone = [name for name in names if name in _asking(names)]
     ciphertexts = [name for name in names if _needs_ciphertexts(name)]
+    alone += ciphertexts if scenario.is_encrypted else []
+    if alone:
+        return (f"What {', '.join(alone)} can tell was not measured: name it alone (--attacks).",)
     if not ciphertexts:
         return ()
-    if scenario.is_encrypted:
-        return (f"What {', '.join(ciphertexts)} can tell was not measured: name it alone (--attacks).",)
     return (
         f"What only ciphertexts can tell was not measured ({', '.join(ciphertexts)}): this run trains in the clear. "
         f"Repeat it {'with --cipher paillier' if not scenario.forwards else 'under ciphertexts'}.",

@@ -242,9 +242,10 @@ def set_of(
         parts.append(ColumnPart(column.party, column.column, part, column.is_exposed()))
     if with_labels:
         heads = [at(one) for one in answer.label_levels if not are_too_few(one)]
-        told = [*answer.rarest, *(one.part.mean for one in heads if one.part is not None)]
-        is_told = bool(answer.rarest) or any(one.is_exposed for one in heads)
-        parts.append(ColumnPart("", LABELS, max(told, default=None), is_told))
+        is_told = any(one.is_exposed for one in heads)
+        # The audit's own number first: of the rarest class all is told soon, however much else is hidden.
+        told = [one.part.mean for one in heads if one.part is not None] + [*([] if is_told else answer.rarest)]
+        parts.append(ColumnPart("", LABELS, max(told, default=None), is_told or bool(answer.rarest)))
     return ColumnSet(tuple(sorted(changes)), tuple(parts), auc, is_measured)
 
 

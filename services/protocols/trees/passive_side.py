@@ -27,7 +27,8 @@ from vfl.crypto import Engine, InvalidCiphertext, PublicKey, check_ciphertexts, 
 from vfl.crypto.bin_sums import bin_products, pack_sums, prefix_products
 from vfl.learning.trees import Candidate, NodeRows, OwnedColumns
 from vfl.learning.trees.growing import ROOT, asked_of
-from vfl.learning.trees.owned_columns import drawn_order
+from vfl.learning.trees.owned_columns import Split, drawn_order
+from vfl.learning.trees.tree_requests import ChoosesSums, OtherSums
 
 
 class PassiveSide:
@@ -36,6 +37,7 @@ class PassiveSide:
     Attributes:
         owned: its columns and the splits that it made.
         trees: of each, by node, (party, that party's split number); predictions need no more of the others.
+        chooses: an adversary's sums and sides in place of its columns'; None for an honest party.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class PassiveSide:
             table, self._plan.trained, self._plan.options, drawn_order(table.shape[1])
         )
         self.trees = [dict(tree) for tree in grown]
+        self.chooses: ChoosesSums | None = None
         self._tree = len(grown) - 1
         self._columns: IntArray = np.zeros(0, dtype=np.int64)
         self._ciphertexts: dict[int, int] = {}
@@ -169,6 +172,11 @@ class PassiveSide:
         nodes = [self._asked_node(number) for number in asked.nodes]
         if len({number.bit_length() for number in asked.nodes}) != 1 or len(set(asked.nodes)) != len(nodes):
             raise InvalidMessage(f"The label party asks for sums of nodes {asked.nodes}, which aren't one level's.")
+        rows = np.repeat([len(node.summed) for node in nodes], len(self._columns) * self._plan.options.max_bin)
+        if self.chooses is not None:
+            return self._other_sums(
+                [self.chooses.sums(one, len(self._columns), self._plan.options) for one in nodes], rows
+            )
         if self._public_key is None:
             return BinSums(self._tree, self.owned.sums(nodes, self._columns, self._clear).astype(CLEAR).tobytes())
         max_bin, modulus = self._plan.options.max_bin, self._public_key.n_squared
@@ -179,7 +187,30 @@ class PassiveSide:
             bins = self.owned.sampled_bins(node.summed, self._columns)
             products = bin_products(ciphertexts, bins, places, modulus, self._engine)
             prefixes += prefix_products(products, places, max_bin, modulus)
-        rows = np.repeat([len(node.summed) for node in nodes], len(self._columns) * max_bin)
+        return self._packed(prefixes, rows)
+
+    def _other_sums(self, of_nodes: Sequence[OtherSums], rows: IntArray) -> BinSums:
+        """Give what an adversary chose in place of bins' sums."""
+        count = len(rows) // len(of_nodes)
+        if self._public_key is None:
+            clear = np.zeros((len(of_nodes), count, 2), dtype=CLEAR)
+            for sums, one in zip(clear, of_nodes, strict=True):
+                signed = one.signs @ self._clear[one.rows]
+                sums[: len(signed)] = self._clear[one.base].sum(axis=0) + signed + one.added
+            return BinSums(self._tree, clear.tobytes())
+        modulus, chosen = self._public_key.n_squared, list[int]()
+        for one in of_nodes:
+            base = _product([self._ciphertexts[row] for row in one.base.tolist()], modulus)
+            ciphertexts = [self._ciphertexts[row] for row in one.rows.tolist()]
+            pairs = [(pow(ciphertext, -1, modulus), ciphertext) for ciphertext in ciphertexts]
+            for signs, added in zip((one.signs > 0).tolist(), self._terms.layout.plaintexts(one.added), strict=True):
+                factors = [pair[sign] for pair, sign in zip(pairs, signs, strict=True)]
+                chosen.append(_product([base, 1 + self._public_key.n * added, *factors], modulus))
+            chosen += [1] * (count - len(one.signs))
+        return self._packed(chosen, rows)
+
+    def _packed(self, prefixes: Sequence[int], rows: IntArray) -> BinSums:
+        assert self._public_key is not None  # noqa: S101 - the callers have looked
         packed = pack_sums(prefixes, rows, self._terms.layout, self._public_key, self._engine)
         return BinSums(self._tree, to_bytes(packed, self._terms.ciphertext_bytes))
 
@@ -206,7 +237,11 @@ class PassiveSide:
             )
         candidate = Candidate(self._place, chosen.column, chosen.bin, chosen.missing_left)
         try:
-            left = self.owned.divide(node, candidate, self._columns, self._plan.options)
+            if self.chooses is not None:
+                left = self.chooses.left(node, candidate)
+                self.owned.splits.append(Split(0, 0.0, missing_left=False))
+            else:
+                left = self.owned.divide(node, candidate, self._columns, self._plan.options)
         except ValueError as error:
             raise InvalidMessage(f"{self._name} won't divide tree {self._tree}: {error}") from None
         self._route(node, left, self._name)
@@ -229,3 +264,7 @@ class PassiveSide:
             self._nodes[child.number] = child
         self.trees[-1][node.number] = self._terms.names.index(party), self._splits_of[party]
         self._splits_of[party] += 1
+
+
+def _product(numbers: Sequence[int], modulus: int) -> int:
+    return prefix_products([1, *numbers], len(numbers) + 1, len(numbers) + 1, modulus)[-1]

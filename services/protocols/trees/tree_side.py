@@ -38,7 +38,7 @@ from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.learner import Request
 from vfl.learning.trees import BeginTree, Divide, Histograms, TreePlan
 from vfl.learning.trees.boosted_trees import BoostedTrees, LabelHalf, PassiveHalf
-from vfl.learning.trees.tree_requests import AskPlan, FollowedTree, FollowTree
+from vfl.learning.trees.tree_requests import AskPlan, ChoosesSums, FollowedTree, FollowTree
 
 # What is noted for all trees: secrets that a model answers by, the label party's own key, the digest of what it shows.
 _SECRETS, _PRIVATE, _DIGEST = "secrets", "private key", "digest of the key"
@@ -250,8 +250,8 @@ class TreeStep:
         match request:
             case AskPlan():
                 return self._side.terms.plan
-            case FollowTree():
-                return self._follow()
+            case FollowTree(chooses):
+                return self._follow(chooses)
             case BeginTree() if self._side.label is not None:
                 with self.timer.stage("encrypt"):
                     return self._side.label.answer(request)
@@ -270,11 +270,12 @@ class TreeStep:
     def finish(self) -> None:
         """Nothing is on its way: each message was taken when it was sent."""
 
-    def _follow(self) -> FollowedTree:
+    def _follow(self, chooses: ChoosesSums | None) -> FollowedTree:
         """Take part in a tree: level by level, until no node can be divided."""
         side, tree, said, kinds = self._side, self.number, self._side.said, self._side.kinds
         passive = side.passive
         assert passive is not None  # noqa: S101 - keys come before the first step
+        passive.chooses = chooses
         label, place = side.terms.names[0], side.terms.names.index(side.setting.name)
 
         def take(kind: str) -> Any:

@@ -11,7 +11,7 @@ from services.common.settings import Settings
 
 def parties(*attacks: str, **asked: Any) -> dict[str, Settings]:
     """Settings of every process of an audit of wine that mounts these."""
-    request = AuditRequest.of(data="wine", **{"cipher": "paillier", "attacks": attacks, **asked})
+    request = AuditRequest.of(**{"data": "wine", "cipher": "paillier", "attacks": attacks, **asked})
     return dict(request.recipe(request.tables.party_settings).checked().parties)
 
 
@@ -47,6 +47,13 @@ def test_who_sends_something_else_needs_a_session_of_its_own(
 def test_two_that_replace_the_same_messages_are_refused_before_anything_is_trained() -> None:
     with pytest.raises(ValueError, match="auxiliary_ciphertext and randomiser_channel both replace messages"):
         malicious_attacks(parties("auxiliary_ciphertext", "randomiser_channel", settings={"packing": False}))
+
+
+def test_two_parties_that_ask_otherwise_need_a_session_each() -> None:
+    trees = {"data": "breast_cancer", "settings": {"learner": "boosted_trees"}}
+    assert malicious_attacks(parties("chosen_sums", "leaf_labels", **trees)) == ("chosen_sums",)
+    with pytest.raises(ValueError, match="chosen_gradients and chosen_sums need a session each: name one of them"):
+        malicious_attacks(parties("chosen_gradients", "chosen_sums", **trees))
 
 
 def test_each_attack_is_mounted_in_one_of_the_two_sessions_with_its_options() -> None:

@@ -68,7 +68,9 @@ def test_every_attack_is_mounted_or_left_out_with_a_reason() -> None:
         "one_feature": "is for a lone passive feature",
         "randomiser_channel": "is closed: answers carry fresh randomness",
         "opening_code": "reads what protocol=shared opens",
-        **dict.fromkeys(("chosen_gradients", "leaf_labels", "named_bins"), "is on sessions that train boosted_trees"),
+        **dict.fromkeys(
+            ("chosen_gradients", "chosen_sums", "leaf_labels", "named_bins"), "is on sessions that train boosted_trees"
+        ),
         **dict.fromkeys(ON_NETWORKS, "is on sessions that train network"),
     }
 
@@ -107,6 +109,17 @@ def test_what_can_apply_follows_from_the_audit(scenario: Scenario, mounted: set[
     assert mounted <= chosen
     assert not left_out & chosen
     assert left_out <= set(reasons(scenario))
+
+
+def test_of_two_that_ask_otherwise_one_is_mounted_and_the_other_said_not_to_be_measured() -> None:
+    scenario = replace(SCENARIO, learner="boosted_trees", model="boosted_trees", has_weights=False, protocol="trees")
+    names, left_out = applicable(scenario)
+    assert "chosen_gradients" in names
+    assert "chosen_sums" not in names
+    for encrypted in (True, False):
+        (sentence,) = not_measured(replace(scenario, is_encrypted=encrypted), left_out)
+        assert sentence.startswith("What chosen_sums")
+        assert sentence.endswith("can tell was not measured: name it alone (--attacks).")
 
 
 @given(

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from plumbline.judge.column_sets import (
+    LABELS,
     Change,
     ColumnPart,
+    ColumnSet,
     WhatIf,
     change_words,
     differs,
@@ -103,6 +105,35 @@ def test_coarser_columns_that_tell_more_are_not_proposed_and_said_why() -> None:
     assert replace(near, coarser=(others,)).raised(others) == ()
     assert WhatIf(WHOLE, WHOLE, coarser=(COARSER,)).chosen == COARSER
     assert "tell more" in sentences(WhatIf(WHOLE, WHOLE, asked=(others,)))[-1]
+
+
+def with_labels(auc: float, setting: str, labels: float | None, **parts: float) -> ColumnSet:
+    of_labels = ColumnPart("", LABELS, labels, (labels or 0) >= 0.1)
+    changes = [Change("", *setting.split("="))] if setting else []
+    of_columns = columns(auc, *changes, **parts)
+    return replace(of_columns, columns=(*of_columns.columns, of_labels))
+
+
+def test_labels_and_settings_stand_beside_columns() -> None:
+    whole = with_labels(0.79, "", 0.8, employed=0.6, rate=0.12)
+    own, flipped = (
+        with_labels(0.78, "own_trees=30", 0.3, employed=0.6),
+        with_labels(0.7, "flipped=defence", 0.3, rate=0.6),
+    )
+    assert row_of(own) == ("with own_trees=30", "60 % (employed), 30 % (labels)", "2 of 2", "0.7800")
+    found = WhatIf(whole, whole, settings=(own, flipped))
+    assert found.groups == (("Other settings", [found.row(own), found.row(flipped)]),)
+    # Columns leak as much as before: what is left of labels decides, and then the AUC.
+    assert found.chosen == own
+    assert proposals(found) == [
+        "with own_trees=30: part 60 % (employed), 80 % (labels) -> 60 % (employed), 30 % (labels), AUC .790 -> .780: "
+        "60 % (employed), 30 % (labels) still leaks."
+    ]
+    # What attacks say nothing of is no remedy.
+    assert replace(found, settings=(replace(own, is_measured=False), flipped)).chosen == flipped
+    assert proposals(replace(found, settings=(whole,))) == [
+        "No column that can be left out or coarser, and no other setting, makes it leak less."
+    ]
 
 
 def test_what_is_written_is_read_again() -> None:

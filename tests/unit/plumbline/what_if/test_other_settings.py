@@ -6,8 +6,10 @@ import pytest
 
 from plumbline.audit.candidates import BLACK_BOX, Candidate
 from plumbline.audit.folder import AuditFolder
+from plumbline.audit.run import report_again
 from plumbline.job_progress import RunProgress
-from plumbline.judge.column_sets import DEFENCE, Change, ColumnPart, ColumnSet
+from plumbline.judge.column_sets import DEFENCE, Change, ColumnPart, ColumnSet, WhatIf, set_of
+from plumbline.judge.remedies import measures_of
 from plumbline.what_if.asking import Question, ask, named_changes
 from plumbline.what_if.other_settings import candidate_of, settings_to_try, together
 from plumbline.what_if.simulated_sets import audited_run, simulated
@@ -39,6 +41,16 @@ def test_settings_stand_beside_columns_and_the_replay_is_the_audit(run: AuditFol
     assert found.whole.part > kept.part
     assert (own_trees.is_measured, rounded.is_measured, kept.is_measured) == (False, False, True)
     assert "with own_trees=30" in run.report.read_text()
+
+
+def test_own_trees_are_not_advised_where_settings_were_measured(run: AuditFolder) -> None:
+    findings, advice = replace(report_again(run), what_if=None), "Grow trees on the label party's own columns first"
+    assert any(one.startswith(advice) for one in measures_of(findings))
+    whole = set_of(findings.answer, (), 0.9, with_labels=True)
+    own = replace(whole, changes=(Change("", "own_trees", "30"),), columns=(), auc=0.8)
+    measured = measures_of(replace(findings, what_if=WhatIf(whole, whole, settings=(own,))))
+    assert not any(one.startswith(advice) for one in measured)
+    assert any("with own_trees=30: part" in one for one in measured)
 
 
 def test_what_is_tried_is_what_trees_can_be_grown_by(run: AuditFolder) -> None:
