@@ -41,7 +41,7 @@ def main() -> None:
     public_key, private_key = keygen(size.key_bits) if size.key_bits else (None, None)
     before, start = peak(), time.process_time()
     passive = PassiveSide(terms, "passive party", table, public_key)
-    label = LabelSide(terms, np.empty((size.rows, 0)), private_key, {"passive party": passive.receive})
+    label = LabelSide(terms, np.empty((size.rows, 0)), private_key, {"passive party": passive})
     model = label.train(labels)
     print(
         f"{size.rows:,} rows x {size.columns} columns, {len(model.trees)} trees of "

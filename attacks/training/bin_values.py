@@ -14,7 +14,6 @@ from typing import Self
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from attacks.solving.told_bins import ToldColumn
 from attacks.views import PassiveMoments
 from vfl.arrays import BoolArray, FloatArray, IntArray
 
@@ -41,9 +40,9 @@ class PlacedColumn:
     weights: FloatArray
 
     @classmethod
-    def placed(cls, column: ToldColumn, possible: BoolArray) -> Self:
-        """Weigh (n, bins + 1) possible bins by how many records are in each; what is missing is anywhere."""
-        shares = column.shares[:-1] / max(column.shares[:-1].sum(), 1e-12)
+    def placed(cls, shares: FloatArray, possible: BoolArray) -> Self:
+        """Weigh (n, bins + 1) possible bins by (bins + 1,) shares of records in each; what is missing is anywhere."""
+        shares = shares[:-1] / max(shares[:-1].sum(), 1e-12)
         weights = possible[:, :-1] * np.maximum(shares, 1e-9)
         nowhere = ~possible[:, :-1].any(axis=1)
         weights[nowhere] = np.maximum(shares, 1e-9)

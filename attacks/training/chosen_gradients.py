@@ -6,14 +6,12 @@ Nothing in the protocol prevents it, for what the label party encrypts is its ow
 and none is grown: its model is the classes' frequencies.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 
 from attacks.base import AttackSpec
-from attacks.solving.told_bins import ToldColumn
 from attacks.training.bin_values import PlacedColumn
 from attacks.training.named_bins import NamedBins, Prior, check_prior, estimated
 from attacks.training.recovered_values import EstimatedFeatures
@@ -77,7 +75,7 @@ class PowersOfTwo:
         self._prior, self._terms = prior, terms
         self._plan: TreePlan | None = None
         self._low_bits = self._bits = _CLEAR_BITS
-        self._tree, self._rows = -1, np.zeros(0, dtype=np.int64)
+        self._tree, self._rows, self._named = -1, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._bins: dict[tuple[str, int], dict[int, int]] = {}
 
     def asked(self, step: int, request: OwnRequest) -> OwnRequest:
@@ -88,9 +86,7 @@ class PowersOfTwo:
         values = np.zeros_like(request.gradients.values)
         summed = plan.root(request.number).summed
         # Rows that no tree has named yet, as far as this one sums them.
-        named = {row for bins in self._bins.values() for row in bins}
-        fresh = np.array([row for row in summed.tolist() if row not in named], dtype=np.int64)
-        self._tree, self._rows = request.number, fresh[: self._bits]
+        self._tree, self._rows = request.number, np.setdiff1d(summed, self._named)[: self._bits]
         exponents = np.arange(len(self._rows))
         is_low = exponents < self._low_bits
         values[self._rows[is_low], 1] = 1 << exponents[is_low]
@@ -106,6 +102,7 @@ class PowersOfTwo:
         if [node.number for node in request.nodes] == [ROOT]:
             for party, sums in list(enumerate(answer))[1:]:
                 self._read(party, sums[0])
+            self._named = np.union1d(self._named, self._rows)
         return [np.zeros_like(sums) for sums in answer]
 
     def _begin(self, plan: TreePlan) -> None:
@@ -136,24 +133,16 @@ class PowersOfTwo:
         check_prior(ChosenGradients.name, self._prior, view)
         if not self._bins or self._plan is None:
             raise ViewError("No root was summed, so that no row could be named: there are too few training rows.")
-        rows = np.array(sorted({row for bins in self._bins.values() for row in bins}), dtype=np.int64)
-        places = self._plan.options.max_bin + 1
+        rows, places = self._named, self._plan.options.max_bin + 1
         columns: dict[str, list[PlacedColumn]] = {}
         named: dict[str, list[IntArray]] = {}
         for (peer, _), bin_of in sorted(self._bins.items()):
             bins = np.array([bin_of.get(row, _UNNAMED) for row in rows.tolist()])
             possible = (bins[:, None] == np.arange(places)) | (bins == _UNNAMED)[:, None]
             shares = np.bincount(bins[bins >= 0], minlength=places) / max(1, int((bins >= 0).sum()))
-            column = ToldColumn(shares, np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.bool_))
-            columns.setdefault(peer, []).append(PlacedColumn.placed(column, possible))
+            columns.setdefault(peer, []).append(PlacedColumn.placed(shares, possible))
             named.setdefault(peer, []).append(bins)
-        bins_of = NamedBins({peer: np.column_stack(some) for peer, some in named.items()}, 1.0, self._tree + 1)
         if self._prior == "nothing":
-            return bins_of
-
-        def placed(some_rows: IntArray) -> Mapping[str, list[PlacedColumn]]:
-            places_of = np.searchsorted(rows, some_rows)
-            return {peer: [one.of(places_of) for one in mine] for peer, mine in columns.items()}
-
+            return NamedBins({peer: np.column_stack(some) for peer, some in named.items()}, 1.0, self._tree + 1)
         numbers = {"records_named": len(rows), "a_tree": self._bits, "trees": self._tree + 1}
-        return estimated(view, rows, placed, self._prior, numbers)
+        return estimated(view, rows, columns, self._prior, numbers)

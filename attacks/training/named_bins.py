@@ -6,8 +6,8 @@ beforehand turns places into values (``attacks.training.bin_values``).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,8 +21,7 @@ from attacks.training.recovered_values import EstimatedFeatures, by_peer
 from attacks.training_views import KnownRecords, TrainingView
 from attacks.views import AuxiliaryRows, PassiveMoments, PredictionView, ViewError
 from vfl.adversary_words import Level
-from vfl.arrays import BoolArray, FloatArray, IntArray
-from vfl.learning.hearing import NodeSums
+from vfl.arrays import FloatArray, IntArray
 
 Prior = Literal["nothing", "marginals", "covariance", "records"]
 _UNNAMED = -1
@@ -30,8 +29,6 @@ _UNNAMED = -1
 _SECONDS = 0.02
 # More records tell nothing more of how well they are estimated.
 _MOST_ESTIMATED = 2_000
-# One session's bins are named once, whatever is known beforehand.
-_NAMED: "WeakKeyDictionary[TrainingView, dict[int, _Named]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,24 +60,10 @@ class NamedBins:
         return {f"bins_of_{peer}": bins for peer, bins in self.bins.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _Named:
-    """What is named of a session.
-
-    Attributes:
-        rows: (m,) that were trained on.
-        bins: of these.
-        columns: by peer, where these are in each column of the session.
-    """
-
-    rows: IntArray
-    bins: NamedBins
-    columns: Mapping[str, list[PlacedColumn]]
-
-    def of(self, rows: IntArray) -> dict[str, list[PlacedColumn]]:
-        """Take some rows of the common order alone."""
-        places = np.searchsorted(self.rows, rows)
-        return {peer: [column.of(places) for column in columns] for peer, columns in self.columns.items()}
+# What is named of a session: rows that were trained on, their bins, and by peer where they are in each column.
+_Named: TypeAlias = tuple[IntArray, NamedBins, Mapping[str, list[PlacedColumn]]]
+# One session's bins are named once, whatever is known beforehand.
+_NAMED: WeakKeyDictionary[TrainingView, dict[int, _Named]] = WeakKeyDictionary()
 
 
 def _seconds(extent: Extent) -> float:
@@ -138,10 +121,8 @@ class NameBins:
         by_trees = _NAMED.setdefault(view, {})
         if self.trees not in by_trees:
             by_trees[self.trees] = _named(view, self.trees)
-        named = by_trees[self.trees]
-        if self.prior == "nothing":
-            return named.bins
-        return estimated(view, named.rows, named.of, self.prior, named.bins.facts())
+        rows, bins, columns = by_trees[self.trees]
+        return bins if self.prior == "nothing" else estimated(view, rows, columns, self.prior, bins.facts())
 
 
 def check_prior(attack: str, prior: Prior, view: TrainingView) -> None:
@@ -163,26 +144,22 @@ def _named(view: TrainingView, trees: int) -> _Named:
         column_sides = view.told_columns.get((peer, column)) or (ToldColumn.of(nodes[0], view.n) if nodes else None)
         if column_sides is None:
             continue
-        possible = _possible(column_sides, nodes, view.n)[rows]
+        sides = column_sides.possible()
+        possible = (possible_bins(nodes, view.n, sides) if nodes else sides)[rows]
         counts = possible.sum(axis=1)
         bins.setdefault(peer, []).append(np.where(counts == 1, possible.argmax(axis=1), _UNNAMED))
         remaining.append(float(counts.mean()))
-        columns.setdefault(peer, []).append(PlacedColumn.placed(column_sides, possible))
+        columns.setdefault(peer, []).append(PlacedColumn.placed(column_sides.shares, possible))
     if not columns:
         raise ViewError("named_bins has no sums of the trees that it reads: no node was divided.")
     by_peer_bins = {peer: np.column_stack(columns_of) for peer, columns_of in bins.items()}
-    return _Named(rows, NamedBins(by_peer_bins, float(np.mean(remaining)), min(trees, len(view.steps))), columns)
-
-
-def _possible(column: ToldColumn, nodes: list[NodeSums], rows: int) -> BoolArray:
-    sides = column.possible()
-    return possible_bins(nodes, rows, sides) if nodes else sides
+    return rows, NamedBins(by_peer_bins, float(np.mean(remaining)), min(trees, len(view.steps))), columns
 
 
 def estimated(
     view: TrainingView,
     rows: IntArray,
-    placed: Callable[[IntArray], Mapping[str, list[PlacedColumn]]],
+    columns: Mapping[str, list[PlacedColumn]],
     prior: Prior,
     numbers: Mapping[str, Json],
 ) -> EstimatedFeatures:
@@ -190,8 +167,8 @@ def estimated(
 
     Args:
         view: of the training.
-        rows: (m,) the records, of the common order.
-        placed: gives, by peer, where some of them are in each column of the session.
+        rows: (m,) the records, of the common order, ascending.
+        columns: by peer, where they are in each column of the session.
         prior: what is known beforehand.
         numbers: what else is said.
 
@@ -203,8 +180,15 @@ def estimated(
     unknown = np.setdiff1d(rows, known_rows)
     spread = np.linspace(0, len(unknown) - 1, min(len(unknown), _MOST_ESTIMATED)).astype(np.int64)
     attacked = unknown[np.unique(spread)]
+
+    def placed(some_rows: IntArray) -> dict[str, list[PlacedColumn]]:
+        places = np.searchsorted(rows, some_rows)
+        return {peer: [column.of(places) for column in of_peer] for peer, of_peer in columns.items()}
+
     if records is not None:
-        values, guess = _by_records(view, attacked, records, rows, placed)
+        there = np.isin(records.rows, rows)
+        known = replace(records, rows=records.rows[there], features=records.features[there])
+        values, guess = _by_records(view, attacked, known, placed)
     elif view.moments is None:
         raise AssertionError  # attacks have refused such views; this tells the type checker
     else:
@@ -240,14 +224,12 @@ def _by_records(
     view: TrainingView,
     attacked: IntArray,
     records: KnownRecords,
-    rows: IntArray,
     placed: Callable[[IntArray], Mapping[str, list[PlacedColumn]]],
 ) -> tuple[FloatArray, FloatArray]:
     """Learn from known records what places tell, and what own columns and labels do without them: (m, D) each."""
-    there = np.isin(records.rows, rows)
-    if not there.any() or view.labels is None:
+    taught, features = records.rows, records.features
+    if not len(taught) or view.labels is None:
         raise ViewError("None of known_records was trained on: give some that were.")
-    taught, features = records.rows[there], records.features[there]
 
     def places(some_rows: IntArray) -> FloatArray:
         return np.column_stack([one.places for columns in placed(some_rows).values() for one in columns])

@@ -1,26 +1,60 @@
 """A label party and passive ones that grow trees under real ciphertexts, in one process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.passive_side import PassiveSide
-from services.protocols.trees.tree_messages import (
-    Message,
-    NodeDivided,
-    NodesDivided,
-    Peer,
-    Reply,
-    SplitsChosen,
-    TreeTerms,
-)
+from services.protocols.trees.tree_messages import NodeDivided, SplitChosen, TreeTerms
 from tests.harness.keys import KeyPair
 from tests.harness.tree_tables import TreeTable
 from vfl.learning.trees import OwnedColumns, TreeModel, TreePlan, train_in_plain
 
-Lie = Callable[[Message, Reply], Reply]
+# Given what is called, and its honest answer.
+Lie = Callable[[str, Any], Any]
+
+
+@dataclass(eq=False)
+class Told:
+    """A call of a passive party: its name, its last argument if any, the nodes asked for then, and the answer."""
+
+    party: str
+    call: str
+    said: Any
+    asked: tuple[int, ...]
+    answer: Any
+
+
+@dataclass(eq=False)
+class HeardPeer:
+    """A passive party, whose answers may be changed on their way, and are noted."""
+
+    session: "TreeSession"
+    name: str
+    side: PassiveSide
+
+    def begin(self, tree: int, derivatives: bytes) -> None:
+        self.side.begin(tree, derivatives)
+        self._noted("begin", derivatives, None)
+
+    def sums(self) -> Any:
+        return self._noted("sums", None, self.side.sums())
+
+    def divide(self, splits: Sequence[SplitChosen]) -> Any:
+        return self._noted("divide", splits, self.side.divide(splits))
+
+    def follow(self, divided: Sequence[NodeDivided]) -> None:
+        self.side.follow(divided)
+        self._noted("follow", divided, None)
+
+    def _noted(self, call: str, said: Any, answer: Any) -> Any:
+        asked = tuple(node.number for node in self.side.asked)
+        answer = self.session.lie(call, answer)
+        self.session.heard.append(Told(self.name, call, said, asked, answer))
+        return answer
 
 
 @dataclass(eq=False)
@@ -28,14 +62,14 @@ class TreeSession:
     """All sides of a training; the first table is the label party's.
 
     Attributes:
-        heard: every message to a passive party, with its answer.
+        heard: every call of a passive party, with its answer.
     """
 
     table: TreeTable
     plan: TreePlan
     keys: KeyPair
-    lie: Lie = lambda message, reply: reply
-    heard: list[tuple[str, Message, Reply]] = field(default_factory=list)
+    lie: Lie = lambda call, answer: answer
+    heard: list[Told] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         public_key, private_key = self.keys
@@ -45,24 +79,8 @@ class TreeSession:
             name: PassiveSide(self.terms, name, table, public_key)
             for name, table in zip(names[1:], self.table.tables[1:], strict=True)
         }
-        peers = {name: self._peer(name, side) for name, side in self.passive.items()}
+        peers = {name: HeardPeer(self, name, side) for name, side in self.passive.items()}
         self.label = LabelSide(self.terms, self.table.tables[0], private_key, peers)
-
-    def _peer(self, name: str, side: PassiveSide) -> Peer:
-        def send(message: Message) -> Reply:
-            if isinstance(message, SplitsChosen):
-                divided = [send(one) for one in message.splits]
-                return NodesDivided(message.tree, tuple(one for one in divided if isinstance(one, NodeDivided)))
-            if isinstance(message, NodesDivided):
-                for one in message.nodes:
-                    if one.party != name:
-                        send(one)
-                return None
-            reply = self.lie(message, side.receive(message))
-            self.heard.append((name, message, reply))
-            return reply
-
-        return send
 
     @property
     def sides(self) -> list[OwnedColumns]:

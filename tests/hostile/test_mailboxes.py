@@ -7,10 +7,10 @@ import copy
 import pickle
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,22 +25,13 @@ from services.exchange.vectors import WireVector
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.passive_side import PassiveSide
 from services.protocols.trees.tree_kinds import TreeKinds
-from services.protocols.trees.tree_messages import (
-    BinSums,
-    NodeDivided,
-    NodesDivided,
-    Reply,
-    SplitChosen,
-    SplitsChosen,
-    SumsAsked,
-    TreeGradients,
-    TreeTerms,
-)
+from services.protocols.trees.tree_messages import NodeDivided, Peer, SplitChosen, TreeTerms
 from tests.harness.agreements import agreed
 from tests.harness.tree_tables import made_table
 from tests.harness.wire_fuzz import FORGERY
 from vfl.crypto import keygen
 from vfl.learning.trees import BeginTree, Divide, Histograms, OwnedColumns, TreeOptions, boost, train_in_plain
+from vfl.learning.trees.boosting import answered
 
 QUICK_MESSAGES, LONG_MESSAGES = 20, 2_000
 AMOUNTS = pytest.mark.parametrize(
@@ -217,6 +208,9 @@ def state_of(side: Side) -> bytes:
     return pickle.dumps({name: value for name, value in vars(side).items() if name not in SHARED_BY_COPIES})
 
 
+CALLS = ("begin", "sums", "divide", "follow")
+
+
 class TreesOfTwo:
     """A label party and a passive one, whose messages may be changed on their way."""
 
@@ -226,75 +220,86 @@ class TreesOfTwo:
         plan = table.plan(OPTIONS)
         self.terms = TreeTerms(("bank", "fintech"), plan, key_bits)
         self.passive = PassiveSide(self.terms, "fintech", table.tables[1], public_key)
-        self.before: Callable[[Any], object] = lambda message: None
-        self.lie: Callable[[Any, Reply], Reply] = lambda message, reply: reply
-        self.label = LabelSide(self.terms, table.tables[0], private_key, {"fintech": self.reach})
+        self.before: Callable[[str, tuple[Any, ...]], object] = lambda call, said: None
+        self.lie: Callable[[str, Any], Any] = lambda call, answer: answer
+        self.label = LabelSide(self.terms, table.tables[0], private_key, {"fintech": cast(Peer, self)})
         self.model: Any = None
 
-    def reach(self, message: Any) -> Reply:
-        self.before(message)
-        return self.lie(message, self.passive.receive(message))
+    def __getattr__(self, call: str) -> Any:
+        """The passive party as the label party reaches it."""
+        if call not in CALLS:
+            raise AttributeError(call)
+
+        def reach(*said: Any) -> Any:
+            self.before(call, said)
+            return self.lie(call, getattr(self.passive, call)(*said))
+
+        return reach
 
     def train(self, asked: Callable[[Any], Any] | None = None) -> None:
-        program, answer = boost(self.table.labels, self.terms.plan, self.label.owned), None
-        try:
-            while True:
-                request = program.send(answer)
-                answer = (asked or self.label.answer)(request)
-        except StopIteration as ended:
-            self.model = ended.value
+        program = boost(self.table.labels, self.terms.plan, self.label.owned)
+        self.model = answered(program, asked or self.label.answer)
 
 
 class Lies:
-    """Makes what no honest party says, or not now: of any type, and near to what it does say."""
+    """Makes what no honest party says, or not now: of any call, and near to what it does say."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)  # noqa: S311 - repeats
-        self.types = [TreeGradients, SumsAsked, SplitChosen, SplitsChosen, NodeDivided, NodesDivided]
 
-    def of(self, kind: Any, near: Any = None) -> Any:
-        """One of a type; near to another of it, where there is one."""
-        values = {field.name: self._value(field.name) for field in fields(kind)}
-        if kind is SumsAsked:
-            values["nodes"] = tuple(self.source.choice(INTEGERS) for _ in range(self.source.randrange(4)))
-        if type(near) is not kind or self.source.random() < 0.2:
-            return kind(**values)
-        names = self.source.sample(list(values), self.source.choice((1, 1, min(2, len(values)))))
-        return replace(near, **{name: self._near(name, getattr(near, name), values[name]) for name in names})
+    def of(self, call: str, near: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+        """Arguments of a call; near to honest ones of it, where there are some."""
+        match call:
+            case "begin":
+                tree, content = near or (0, b"")
+                drawn = self.source.choice([self.bytes_near(content), content])
+                return self.source.choice([tree, *INTEGERS]) if drawn == content else tree, drawn
+            case "divide" | "follow":
+                kind = SplitChosen if call == "divide" else NodeDivided
+                return (self.rows(kind, near[0] if near else ()),)
+            case _:
+                return ()
 
-    def _near(self, name: str, was: Any, drawn: Any) -> Any:
-        if isinstance(was, bytes) and was and self.source.random() < 0.6:
+    def rows(self, kind: Any, near: Sequence[Any]) -> list[Any]:
+        """Splits or divisions: some that are changed, one too many or too few, or drawn."""
+        if not near or self.source.random() < 0.2:
+            return [kind(*map(self._value, kind._fields)) for _ in range(1 + self.source.randrange(3))]
+        rows = list(near)
+        changed = rows[-1]._replace(
+            **{name: self._near(rows[-1], name) for name in self.source.sample(kind._fields, 1)}
+        )
+        return self.source.choice([[*rows, changed], [*rows[:-1], changed], rows[:-1], rows + rows])
+
+    def bytes_near(self, was: bytes) -> bytes:
+        """Bytes with a bit that is another, or drawn."""
+        if was and self.source.random() < 0.6:
             changed = bytearray(was)
             changed[self.source.randrange(len(was))] ^= 1 << self.source.randrange(8)
             return bytes(changed)
-        if isinstance(was, tuple) and was and self.source.random() < 0.6:
-            one = was[-1] + 1 if isinstance(was[-1], int) else self.of(type(was[-1]), was[-1])
-            return self.source.choice([(*was, one), (*was[:-1], one), was[:-1], was + was])
-        return drawn
+        return self.source.randbytes(self.source.choice((0, 1, 16, 90 * 16, 90 * 128, 90 * 128 - 1)))
+
+    def _near(self, row: Any, name: str) -> Any:
+        return self.bytes_near(row.left) if name == "left" else self._value(name)
 
     def _value(self, name: str) -> Any:
-        source = self.source
         match name:
-            case "party":
-                return source.choice(["bank", "fintech", "insurer", FORGERY, ""])
             case "left":
-                return source.randbytes(source.choice((0, 1, 7, 8, 12, 13)))
-            case "ciphertexts":
-                return source.randbytes(source.choice((0, 1, 16, 90 * 16, 90 * 128, 90 * 128 - 1)))
+                return self.source.randbytes(self.source.choice((0, 1, 7, 8, 12, 13)))
             case "missing_left":
-                return source.random() < 0.5
-            case "nodes" | "splits":
-                return tuple(
-                    self.of(SplitChosen if name == "splits" else NodeDivided) for _ in range(source.randrange(4))
-                )
+                return self.source.random() < 0.5
             case _:
-                return source.choice(INTEGERS)
+                return self.source.choice(INTEGERS)
+
+
+def twin_of(side: Any) -> Any:
+    twin = copy.copy(side)
+    vars(twin).update(pickle.loads(state_of(side)))  # noqa: S301 - written in this line
+    return twin
 
 
 def refusal(side: Side, call: Callable[[Any], object]) -> tuple[str, bool]:
     """What a copy of a side refuses something with, and whether it is as it was; no words for what it takes."""
-    twin = copy.copy(side)
-    vars(twin).update(pickle.loads(state_of(side)))  # noqa: S301 - written in this line
+    twin = twin_of(side)
     before = state_of(twin)
     try:
         call(twin)
@@ -303,8 +308,8 @@ def refusal(side: Side, call: Callable[[Any], object]) -> tuple[str, bool]:
     return "", True
 
 
-def receive(message: Any) -> Callable[[Any], object]:
-    return lambda side: side.receive(message)
+def called(call: str, said: tuple[Any, ...]) -> Callable[[Any], object]:
+    return lambda side: getattr(side, call)(*said)
 
 
 def assert_as_in_plain(trees: TreesOfTwo) -> None:
@@ -322,22 +327,23 @@ def assert_as_in_plain(trees: TreesOfTwo) -> None:
 @pytest.mark.parametrize("key_bits", [0, 512], ids=["plain", "paillier"])
 def test_a_passive_party_refuses_what_no_label_party_says_and_is_as_it_was(amount: int, key_bits: int) -> None:
     undisturbed, trees = TreesOfTwo(key_bits), TreesOfTwo(key_bits)
-    lies, taken, refused = Lies(amount), Counter[type](), Counter[type]()
-    stages = list[Any]()
-    undisturbed.before = stages.append
+    lies, taken, refused = Lies(amount), Counter[str](), Counter[str]()
+    stages = list[str]()
+    undisturbed.before = lambda call, said: stages.append(call)
     undisturbed.train()
 
-    def lie_about(message: Any) -> None:
-        for kind in lies.types:
+    def lie_about(call: str, said: tuple[Any, ...]) -> None:
+        for other in CALLS:
             for _ in range(1 + amount // len(stages)):
-                lie = lies.of(kind, message)
-                words, is_as_before = refusal(trees.passive, receive(lie))
-                assert is_as_before, lie
-                (refused if words else taken)[kind] += 1
+                lie = lies.of(other, said if other == call else ())
+                words, is_as_before = refusal(trees.passive, called(other, lie))
+                assert is_as_before, (other, lie)
+                (refused if words else taken)[other] += 1
 
     trees.before = lie_about
     trees.train()
-    assert all(refused[kind] > 0.5 * amount for kind in lies.types), (taken, refused)
+    # Sums that are asked for twice are the same ones, and nobody draws what it asks for there.
+    assert all(refused[call] > 0.5 * amount for call in ("begin", "divide", "follow")), (taken, refused)
     assert_as_in_plain(trees)
 
 
@@ -348,19 +354,23 @@ def test_a_label_party_refuses_what_no_passive_party_answers_and_is_as_it_was(am
     taken, refused = Counter[type](), Counter[type]()
     stages = 2 * OPTIONS.n_estimators * OPTIONS.max_depth
 
+    def lied(call: str, answer: Any) -> Any:
+        if call == "sums":
+            # In the clear any number may be a sum: its length says whether it is one.
+            return lies.source.choice([lies.bytes_near(answer), answer[: -1 - lies.source.randrange(len(answer))]])
+        return lies.rows(NodeDivided, answer) if call == "divide" else answer
+
     def asked(request: Any) -> Any:
-        kind = NodesDivided if isinstance(request, Divide) else BinSums
+        passive = trees.passive
         for _ in range(0 if isinstance(request, BeginTree) else 1 + amount // stages):
-            # None is what it answers to what isn't asked.
-            trees.lie = lambda message, reply: (
-                lies.of(lies.source.choice([kind, kind, *lies.types]), reply) if reply is not None else None
-            )
+            # Each lie is of a passive party that is as it was.
+            trees.passive, trees.lie = twin_of(passive), lied
             words, is_as_before = refusal(trees.label, lambda twin: twin.answer(request))
             assert not words or "fintech" in words
             # A level is divided by all its owners, and a session ends with what one of them says wrongly.
-            assert is_as_before or kind is NodesDivided
+            assert is_as_before or isinstance(request, Divide)
             (refused if words else taken)[type(request)] += 1
-        trees.lie = lambda message, reply: reply
+        trees.passive, trees.lie = passive, lambda call, answer: answer
         return trees.label.answer(request)
 
     trees.train(asked)

@@ -21,7 +21,7 @@ from services.common import limits
 from services.common.errors import InvalidMessage
 from services.exchange.declared_messages import ASKS, Tells, answers
 from services.exchange.message_kinds import MessageKind
-from services.protocols.trees.tree_messages import NodeDivided, NodesDivided, SplitChosen, SplitsChosen, TreeTerms
+from services.protocols.trees.tree_messages import NodeDivided, SplitChosen, TreeTerms
 from vfl.crypto import PROOF_ROOTS
 from vfl.crypto.pairwise_masks import MASK_KEY_BYTES
 
@@ -101,42 +101,39 @@ class TreeKinds:
                 yield MessageKind(f"divided {at}", own, self._label, routes, "uint64", right=of_splits, tells=_ROUTES)
                 yield MessageKind(f"routes {at}", self._label, own, routes, "uint64", tells=_ROUTES)
 
-    def splits_of(self, message: SplitsChosen, level: int) -> Words:
+    def splits_of(self, splits: Sequence[SplitChosen], level: int) -> Words:
         """Write the label party's choice of a level, (nodes, 5); a row of zeros is none."""
-        table = np.zeros((1 << level, 5), dtype=np.uint64)
-        for row, one in zip(table, message.splits, strict=False):
-            row[:] = one.node, one.split, one.column, one.bin, one.missing_left
-        return table
+        return _filled_table(splits, level, 5)
 
-    def read_splits(self, table: Words, tree: int) -> SplitsChosen:
+    def read_splits(self, table: Words) -> list[SplitChosen]:
         """Read what ``splits_of`` wrote."""
-        rows = (row for row in table.tolist() if row[0])
-        return SplitsChosen(
-            tree, tuple(SplitChosen(tree, row[0], row[1], row[2], row[3], bool(row[4])) for row in rows)
-        )
+        return [SplitChosen(*row)._replace(missing_left=bool(row[4])) for row in table.tolist() if row[0]]
 
-    def routes_of(self, message: NodesDivided, level: int) -> Words:
+    def routes_of(self, divided: Sequence[NodeDivided], level: int) -> Words:
         """Write divisions of a level: node, the owner's place, its split, the bytes of its bits; and then all bits."""
-        table = np.zeros((1 << level, 4), dtype=np.uint64)
-        for row, one in zip(table, message.nodes, strict=False):
-            row[:] = one.node, self.terms.names.index(one.party), one.split, len(one.left)
+        table = _filled_table([(*one[:3], len(one.left)) for one in divided], level, 4)
         room = (self._routes_words(level) - table.size) * _WORD
-        bits = b"".join(one.left for one in message.nodes).ljust(room, b"\0")
+        bits = b"".join(one.left for one in divided).ljust(room, b"\0")
         return np.concatenate([table.ravel(), np.frombuffer(bits, dtype="<u8").astype(np.uint64)])
 
-    def read_routes(self, words: Words, tree: int, level: int) -> NodesDivided:
+    def read_routes(self, words: Words, level: int) -> list[NodeDivided]:
         """Read what ``routes_of`` wrote; raises InvalidMessage for what no party wrote."""
         table = words[: 4 << level].reshape(-1, 4).tolist()
         bits, start = words[4 << level :].astype("<u8").tobytes(), 0
-        nodes = []
-        for node, place, split, size in table:
-            if not node:
-                continue
+        divided = []
+        for node, place, split, size in (row for row in table if row[0]):
             if place >= len(self.terms.names) or start + size > len(bits):
-                raise InvalidMessage(f"Divisions of tree {tree} are by a party that isn't here, or of too many rows.")
-            nodes.append(NodeDivided(tree, node, self.terms.names[place], split, bits[start : start + size]))
+                raise InvalidMessage("Divisions of a level are by a party that isn't here, or of too many rows.")
+            divided.append(NodeDivided(node, place, split, bits[start : start + size]))
             start += size
-        return NodesDivided(tree, tuple(nodes))
+        return divided
+
+
+def _filled_table(rows: Sequence[tuple[int, ...]], level: int, columns: int) -> Words:
+    """Write a row of numbers for each of a level's nodes, behind those that are there zeros."""
+    table = np.zeros((1 << level, columns), dtype=np.uint64)
+    table[: len(rows)] = np.array(rows, dtype=np.uint64).reshape(-1, columns)
+    return table
 
 
 def _of(*shape: int) -> Callable[[int], tuple[int, ...]]:

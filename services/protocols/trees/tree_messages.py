@@ -1,20 +1,22 @@
-"""What travels between a label party and a passive one while trees grow.
+"""What a label party and a passive one say to each other while trees grow.
 
-Every message names its tree, and `key` what it is about: a party answers the same message with the same bytes again,
-and refuses another one about the same.
+A tree begins with derivatives. Level by level, as long as a node may be divided, the label party takes sums, has the
+columns' owners divide nodes, and tells all of all divisions. Whose sums are due follows from these, and isn't said.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
+from services.common.agreement import Agreement
 from services.common.errors import InvalidMessage
 from vfl.arrays import BoolArray, IntArray
 from vfl.crypto.bin_sums import SumLayout
 from vfl.learning.trees import NodeRows, TreePlan
+from vfl.learning.trees.boosted_trees import BoostedTrees
 from vfl.learning.trees.growing import is_large_enough
 
 # A derivative, or a sum of them, in the clear.
@@ -39,6 +41,24 @@ class TreeTerms:
         if not len(set(self.names)) == len(self.names) == len(self.plan.columns):
             raise InvalidMessage(f"Expected {len(self.plan.columns)} parties of different names, got {self.names}.")
 
+    @classmethod
+    def of(cls, agreement: Agreement) -> "TreeTerms":
+        """Read them of a session's. Raises InvalidMessage for terms that trees can't be grown by."""
+        plan, learner = agreement.plan, cast(BoostedTrees, agreement.plan.family)
+        rows = plan.split(agreement.active.aligned_rows)
+        if plan.batch_size and plan.steps_per_epoch(len(rows.train)) != 1:
+            raise InvalidMessage("protocol=trees takes all training rows in each step: leave batch_size out.")
+        label, *others = (party.feature_count for party in agreement.parties)
+        trained, validation = np.sort(rows.train), np.sort(rows.validation)
+        try:
+            learner.columns(agreement.classes)
+            # The last of the label party's columns is the bias of other learners.
+            tree_plan = TreePlan(learner, (label - 1, *others), trained, validation, plan.seed)
+        except ValueError as error:
+            raise InvalidMessage(str(error)) from error
+        names = tuple(party.name for party in agreement.parties)
+        return cls(names, tree_plan, plan.key_bits if plan.is_encrypted else 0)
+
     @cached_property
     def layout(self) -> SumLayout:
         """Where sums lie in plaintexts. Raises PackingImpossible for a key without room for one."""
@@ -54,110 +74,54 @@ class TreeTerms:
         return (self.layout.ciphertexts_for(sums) if self.key_bits else sums) * self.ciphertext_bytes
 
 
-@dataclass(frozen=True)
-class TreeGradients:
-    """Label party to all others: g and h of the tree's summed rows, ascending, a ciphertext each."""
-
-    tree: int
-    ciphertexts: bytes
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What it is about."""
-        return "gradients", self.tree
-
-
-@dataclass(frozen=True)
-class SumsAsked:
-    """Label party to all others: asks for sums over these nodes of one level."""
-
-    tree: int
-    nodes: tuple[int, ...]
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What it is about: a level, counted from the root's."""
-        return "sums", self.nodes[0].bit_length() if self.nodes else 0
-
-
-@dataclass(frozen=True)
-class BinSums:
-    """Passive party to the label party: prefix sums of the nodes asked for, node by node and column by column."""
-
-    tree: int
-    ciphertexts: bytes
-
-
-@dataclass(frozen=True)
-class SplitChosen:
+class SplitChosen(NamedTuple):
     """Label party to the owner of a column: divide this node.
 
     Attributes:
-        tree: which one.
-        node: of it.
+        node: of the level.
         split: the owner's number of this division.
         column: among those that the tree may divide by, by the session's numbers.
         bin: the last one that goes left.
         missing_left: whether rows without a value go left.
     """
 
-    tree: int
     node: int
     split: int
     column: int
     bin: int
     missing_left: bool
 
-    @property
-    def key(self) -> tuple[str, int, int, int, bool]:
-        """What it is about."""
-        return "the split", self.node, self.column, self.bin, self.missing_left
 
-
-@dataclass(frozen=True)
-class SplitsChosen:
-    """Label party to each other one: divides these nodes of a level, which may be none."""
-
-    tree: int
-    splits: tuple[SplitChosen, ...]
-
-
-@dataclass(frozen=True)
-class NodeDivided:
+class NodeDivided(NamedTuple):
     """Owner to the label party, and from there to all others: which rows of a node go left.
 
     Attributes:
-        tree: which one.
-        node: of it.
-        party: whose split it is.
+        node: of the level.
+        party: whose split it is, by its place among all.
         split: that party's number of it.
         left: a bit for each row that came to the node, ascending.
     """
 
-    tree: int
     node: int
-    party: str
+    party: int
     split: int
     left: bytes
 
-    @property
-    def key(self) -> tuple[str, int]:
-        """What it is about."""
-        return f"node {self.node}", self.node
 
+class Peer(Protocol):
+    """A passive party, as the label party reaches it."""
 
-@dataclass(frozen=True)
-class NodesDivided:
-    """Answer to `SplitsChosen`; and of all parties, in the order of nodes, from the label party to each other one."""
+    def begin(self, tree: int, derivatives: bytes) -> None:
+        """Begin a tree, with g and h of its summed rows, ascending, a ciphertext each."""
 
-    tree: int
-    nodes: tuple[NodeDivided, ...]
+    def sums(self) -> bytes:
+        """Give prefix sums of the nodes that are asked for on this level, node by node and column by column."""
 
+    def divide(self, splits: Sequence[SplitChosen]) -> Sequence[NodeDivided]:
+        """Divide these nodes of the level, which may be none."""
 
-Message: TypeAlias = TreeGradients | SumsAsked | SplitsChosen | SplitChosen | NodesDivided | NodeDivided
-Reply: TypeAlias = BinSums | NodesDivided | NodeDivided | None
-# How a message reaches another party and is answered.
-Peer: TypeAlias = Callable[[Message], Reply]
+    def follow(self, divided: Sequence[NodeDivided]) -> None:
+        """Go on to the next level, behind the divisions of all parties."""
 
 
 def read_clear(content: bytes, pairs: int, what: str) -> IntArray:
@@ -167,41 +131,22 @@ def read_clear(content: bytes, pairs: int, what: str) -> IntArray:
     return np.frombuffer(content, dtype=CLEAR).astype(np.int64).reshape(pairs, 2)
 
 
-def splits_made(terms: TreeTerms, trees: Sequence[Mapping[int, tuple[int, int]]]) -> dict[str, int]:
-    """Count each party's splits in trees, by its name."""
-    parties = [party for tree in trees for party, _ in tree.values()]
-    return {name: parties.count(place) for place, name in enumerate(terms.names)}
-
-
-def check_divided(divided: NodeDivided, node: NodeRows, terms: TreeTerms, splits_of: Mapping[str, int]) -> BoolArray:
+def read_left(divided: NodeDivided, node: NodeRows, terms: TreeTerms) -> BoolArray:
     """Read which rows of a node go left.
 
-    Args:
-        divided: what its owner says.
-        node: the node that it names.
-        terms: of the training.
-        splits_of: how many splits each party has made.
-
     Raises:
-        InvalidMessage: for a party without columns, a number that isn't its next, bits of other rows than the node's,
-            or too few rows on a side.
+        InvalidMessage: for bits of other rows than the node's, and for too few rows on a side.
     """
-    party, where = divided.party, f"node {divided.node} of tree {divided.tree}"
-    if not dict(zip(terms.names, terms.plan.columns, strict=True)).get(party):
-        raise InvalidMessage(f"{party} owns no column of this session, and can't divide {where}.")
-    if divided.split != splits_of[party]:
-        raise InvalidMessage(f"{party} has made {splits_of[party]} splits: number {divided.split} isn't its next one.")
+    what = f"{terms.names[divided.party]} divides node {divided.node}"
     count = len(node.routed)
     if len(divided.left) != -(-count // 8):
-        raise InvalidMessage(
-            f"{party} divides {where} by {len(divided.left)} bytes; its {count} rows take {-(-count // 8)}."
-        )
+        raise InvalidMessage(f"{what} by {len(divided.left)} bytes; its {count} rows take {-(-count // 8)}.")
     bits = np.unpackbits(np.frombuffer(divided.left, dtype=np.uint8)).astype(np.bool_)
     left = bits[:count]
     if bits[count:].any():
         # Passed on to all parties, they would be a message of their own.
-        raise InvalidMessage(f"{party} sets bits beyond the {count} rows of {where}.")
+        raise InvalidMessage(f"{what} with bits beyond its {count} rows.")
     if not is_large_enough(node, left, terms.plan.options):
         fewest = terms.plan.options.min_rows_of_a_node
-        raise InvalidMessage(f"{party} divides {where} into a side of fewer than {fewest} rows, the session's fewest.")
+        raise InvalidMessage(f"{what} into a side of fewer than {fewest} rows, the session's fewest.")
     return left

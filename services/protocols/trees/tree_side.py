@@ -1,9 +1,9 @@
 """A party's side of a session of trees: its half of the learner, its keys, and its messages in a mailbox."""
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -21,27 +21,19 @@ from services.protocols.trees.passive_side import PassiveSide
 from services.protocols.trees.said_once import SaidOnce
 from services.protocols.trees.served_leaves import ServedTrees
 from services.protocols.trees.tree_kinds import KEY, MASK_KEY, ORDER, TreeKinds, filled, joined
-from services.protocols.trees.tree_messages import (
-    BinSums,
-    Message,
-    NodesDivided,
-    Peer,
-    Reply,
-    SplitsChosen,
-    SumsAsked,
-    TreeGradients,
-    TreeTerms,
-)
+from services.protocols.trees.tree_messages import NodeDivided, SplitChosen, TreeTerms
 from vfl.arrays import IntArray
 from vfl.crypto import PackingImpossible, PrivateKey, PublicKey, from_bytes, keygen, to_bytes
 from vfl.crypto.pairwise_masks import PairwiseMasks
 from vfl.learning.learner import Request
-from vfl.learning.trees import BeginTree, Divide, Histograms, TreePlan
-from vfl.learning.trees.boosted_trees import BoostedTrees, LabelHalf, PassiveHalf
+from vfl.learning.trees import BeginTree, Divide, Histograms
+from vfl.learning.trees.boosted_trees import LabelHalf, PassiveHalf
 from vfl.learning.trees.tree_requests import AskPlan, ChoosesSums, FollowedTree, FollowTree
 
 # What is noted for all trees: secrets that a model answers by, the label party's own key, the digest of what it shows.
 _SECRETS, _PRIVATE, _DIGEST = "secrets", "private key", "digest of the key"
+# Where the time of each of the label party's requests goes.
+_STAGES = {BeginTree: "encrypt", Histograms: "decrypt", Divide: "wait"}
 
 
 class TreeSide(KnownSide):
@@ -68,20 +60,12 @@ class TreeSide(KnownSide):
             first_tree: that is grown: those before it are the half's.
         """
         super().__init__(setting, half)
-        agreement, plan = setting.agreement, setting.agreement.plan
-        if self._schedule.steps_per_epoch != 1:
-            raise InvalidMessage("protocol=trees takes all training rows in each step: leave batch_size out.")
-        rows, learner = plan.split(len(self.features)), cast(BoostedTrees, plan.family)
+        agreement = setting.agreement
         self.leads = setting.name == agreement.active.name
         self._table = self.features[:, :-1] if self.leads else self.features
-        counts = [party.feature_count for party in agreement.parties]
+        self.terms = TreeTerms.of(agreement)
+        self.kinds = TreeKinds(self.terms)
         try:
-            tree_plan = TreePlan(
-                learner, (counts[0] - 1, *counts[1:]), np.sort(rows.train), np.sort(rows.validation), plan.seed
-            )
-            names = tuple(party.name for party in agreement.parties)
-            self.terms = TreeTerms(names, tree_plan, plan.key_bits if plan.is_encrypted else 0)
-            self.kinds = TreeKinds(self.terms)
             kinds = list(self.kinds.kinds())
         except (PackingImpossible, ValueError) as error:
             raise InvalidMessage(str(error)) from error
@@ -103,7 +87,7 @@ class TreeSide(KnownSide):
         self._seeds: list[bytes] = []
         if first_tree or (half is None and self.log.completed):
             self._take_up_secrets()
-        self._key = self._own_key() if self.leads and plan.is_encrypted else None
+        self._key = self._own_key() if self.leads and self.terms.key_bits else None
         self.label: LabelSide | None = None
         self.passive: PassiveSide | None = None
 
@@ -125,15 +109,7 @@ class TreeSide(KnownSide):
 
     def _label_side(self) -> LabelSide:
         peers = {name: MailboxPeer(self, place) for place, name in enumerate(self.terms.names) if place}
-        side = LabelSide(
-            self.terms,
-            self._table,
-            self._key,
-            cast(Mapping[str, Peer], peers),
-            self.setting.means.engine,
-            self.half.owned,
-            [tree.splits for tree in self.half.trees],
-        )
+        side = LabelSide(self.terms, self._table, self._key, peers, self.setting.means.engine, self.half.owned)
         if self._key is not None and self.log.is_kept:
             side.once = self._derivatives
         return side
@@ -247,20 +223,15 @@ class TreeStep:
 
     def answer(self, request: Request) -> Any:
         """Answer a request of the learner's."""
+        label = self._side.label
         match request:
             case AskPlan():
                 return self._side.terms.plan
             case FollowTree(chooses):
                 return self._follow(chooses)
-            case BeginTree() if self._side.label is not None:
-                with self.timer.stage("encrypt"):
-                    return self._side.label.answer(request)
-            case Histograms() if self._side.label is not None:
-                with self.timer.stage("decrypt"):
-                    return self._side.label.answer(request)
-            case Divide() if self._side.label is not None:
-                with self.timer.stage("wait"):
-                    return self._side.label.answer(request)
+            case BeginTree() | Histograms() | Divide() if label is not None:
+                with self.timer.stage(_STAGES[type(request)]):
+                    return label.answer(request)
             case _:
                 raise self._side.setting.calls.refused("asks for what protocol=trees has no answer to")
 
@@ -282,54 +253,53 @@ class TreeStep:
             with self.timer.stage("wait"):
                 return said.take(f"{kind} {place}", tree, label)
 
-        passive.receive(TreeGradients(tree, joined([take(chunk) for chunk, _ in kinds.chunks()])))
-        for level in range(side.terms.plan.options.max_depth):
-            if not (nodes := passive.asked(level)):
-                break
+        passive.begin(tree, joined([take(chunk) for chunk, _ in kinds.chunks()]))
+        level = 0
+        while passive.asked:
             if (sums := said.answer(f"sums {level} {place}", tree)) is None:
                 with self.timer.stage("product"):
-                    summed = cast(BinSums, passive.receive(SumsAsked(tree, nodes)))
-                sums = filled(summed.ciphertexts, kinds.sums_bytes(level, place))
+                    sums = filled(passive.sums(), kinds.sums_bytes(level, place))
             said.send_answer(f"sums {level} {place}", sums, tree)
-            divided = passive.receive(kinds.read_splits(take(f"splits {level}"), tree))
-            said.send(f"divided {level} {place}", kinds.routes_of(cast(NodesDivided, divided), level), tree)
-            passive.receive(kinds.read_routes(take(f"routes {level}"), tree, level))
-        return FollowedTree(place, passive.trees[-1], passive.leaves())
+            divided = passive.divide(kinds.read_splits(take(f"splits {level}")))
+            said.send(f"divided {level} {place}", kinds.routes_of(divided, level), tree)
+            passive.follow(kinds.read_routes(take(f"routes {level}"), level))
+            level += 1
+        return FollowedTree(place, passive.trees[-1], passive.reached)
 
 
 class MailboxPeer:
     """A passive party as the label party reaches it: what it is told is sent, what it answers is taken."""
 
     def __init__(self, side: TreeSide, place: int) -> None:
-        self._side, self._place, self._name = side, place, side.terms.names[place]
-        self._level = 0
+        self._side, self._place = side, place
+        self._tree = self._level = 0
 
-    def __call__(self, message: Message) -> Reply:
-        """Send a message, or take the answer to it."""
-        said, kinds, tree = self._side.said, self._side.kinds, message.tree
-        match message:
-            case TreeGradients(ciphertexts=content):
-                start = 0
-                for chunk, rows in kinds.chunks():
-                    end = start + rows * self._side.terms.ciphertext_bytes
-                    part = np.frombuffer(content[start:end], dtype=np.uint8)
-                    self._side.exchange.send(f"{chunk} {self._place}", part, tree)
-                    start = end
-                return None
-            case SumsAsked(nodes=nodes):
-                # Which nodes these are follows from the routes, so that it isn't sent.
-                self._level = nodes[0].bit_length() - 1
-                columns = len(self._side.terms.plan.sampled_columns(tree, self._place))
-                size = self._side.terms.sums_bytes(len(nodes) * columns * self._side.terms.plan.options.max_bin)
-                return BinSums(tree, self._take("sums", tree).tobytes()[:size])
-            case SplitsChosen():
-                said.send(f"splits {self._level} {self._place}", kinds.splits_of(message, self._level), tree)
-                return kinds.read_routes(self._take("divided", tree), tree, self._level)
-            case NodesDivided():
-                said.pass_on(f"routes {self._level} {self._place}", kinds.routes_of(message, self._level), tree)
-                return None
-            case _:
-                raise TypeError(f"No {type(message).__name__} is sent.")
+    def begin(self, tree: int, derivatives: bytes) -> None:
+        """Send derivatives, in as many messages as they take."""
+        self._tree, self._level, start = tree, 0, 0
+        for chunk, rows in self._side.kinds.chunks():
+            end = start + rows * self._side.terms.ciphertext_bytes
+            part = np.frombuffer(derivatives[start:end], dtype=np.uint8)
+            self._side.exchange.send(f"{chunk} {self._place}", part, tree)
+            start = end
 
-    def _take(self, kind: str, tree: int) -> Any:
-        return self._side.said.take(f"{kind} {self._level} {self._place}", tree, self._name)
+    def sums(self) -> bytes:
+        """Take the level's sums, filled up with zeros."""
+        content: bytes = self._take("sums").tobytes()
+        return content
+
+    def divide(self, splits: Sequence[SplitChosen]) -> list[NodeDivided]:
+        """Send this party's splits, and take which rows go left."""
+        self._side.said.send(self._kind("splits"), self._side.kinds.splits_of(splits, self._level), self._tree)
+        return self._side.kinds.read_routes(self._take("divided"), self._level)
+
+    def follow(self, divided: Sequence[NodeDivided]) -> None:
+        """Send all divisions of the level."""
+        self._side.said.pass_on(self._kind("routes"), self._side.kinds.routes_of(divided, self._level), self._tree)
+        self._level += 1
+
+    def _kind(self, name: str) -> str:
+        return f"{name} {self._level} {self._place}"
+
+    def _take(self, name: str) -> Any:
+        return self._side.said.take(self._kind(name), self._tree, self._side.terms.names[self._place])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 from defences.base import Stage
@@ -16,6 +16,7 @@ from services.party.resumption import Resumption
 from services.party.side import SideSetting
 from services.protocols.planned_batches import planned_batches
 from services.protocols.trees.served_leaves import LeavesOnShares
+from services.protocols.trees.tree_messages import TreeTerms
 from services.protocols.trees.tree_side import TreeSide
 from vfl.arrays import IntArray
 from vfl.crypto import PackingImpossible
@@ -93,9 +94,10 @@ class TreeTraining(TrainingProtocol[TrainingPlan, Agreement]):
         """Say what chosen derivatives, and chosen sums, tell."""
         active, learner, said = agreement.active.name, _learner(agreement), list[str]()
         if active in parties:
+            chosen = _layout(agreement).slot_bits - 2
             said.append(
                 f"With powers of two in place of derivatives {parties[active]} reads in each node's sums, exactly, "
-                f"which of some {_slot_bits(agreement) - 2} rows that it chooses are in which bin of every column"
+                f"which of some {chosen} rows that it chooses are in which bin of every column"
             )
         said += [
             f"With other sums than its bins' {parties[party.name]} reads {_bits(agreement, party.name):.1f} bits in "
@@ -252,10 +254,7 @@ def _bits(agreement: Agreement, name: str) -> float:
 
 def _layout(agreement: Agreement) -> SumLayout:
     try:
-        return SumLayout(agreement.plan.key_bits, agreement.training_rows, _learner(agreement).unit)
+        # In the clear as well, of which sizes are said beforehand.
+        return replace(TreeTerms.of(agreement), key_bits=agreement.plan.key_bits).layout
     except PackingImpossible as error:
         raise InvalidMessage(str(error)) from error
-
-
-def _slot_bits(agreement: Agreement) -> int:
-    return _layout(agreement).slot_bits

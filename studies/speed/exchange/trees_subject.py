@@ -1,16 +1,16 @@
 """``plumbline bench trees``: one boosted tree under ciphertexts, what is counted of it, and the same tree in plain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from services.protocols.trees.label_side import LabelSide
 from services.protocols.trees.passive_side import PassiveSide
-from services.protocols.trees.tree_messages import BinSums, Message, NodesDivided, Reply, TreeGradients, TreeTerms
+from services.protocols.trees.tree_messages import NodeDivided, SplitChosen, TreeTerms
 from studies.speed.exchange.own_exchange import Counting, seconds_of_product, warmed
 from studies.speed.machine import kernels_here
 from studies.speed.repetition import in_turns, one_core, require_equal, timed
@@ -19,6 +19,8 @@ from vfl.arrays import FloatArray, IntArray
 from vfl.crypto import Engine, PrivateKey, keygen
 from vfl.crypto.kernels import Kernel, best_kernel
 from vfl.learning.trees import OwnedColumns, TreeOptions, TreePlan, train_in_plain
+
+T = TypeVar("T")
 
 # Operations that are timed for the time of one.
 _OPERATIONS = 256
@@ -196,25 +198,46 @@ def _encrypted(work: _Work, name: str, kernel: Kernel, repetitions: int) -> dict
     }
 
 
+@dataclass
+class _Metered:
+    """A passive party whose time and bytes are counted."""
+
+    side: PassiveSide
+    spent: float = 0.0
+    sent: int = 0
+    answered: int = 0
+    packed_bytes: int = 0
+
+    def begin(self, tree: int, derivatives: bytes) -> None:
+        self.sent += len(derivatives)
+        self._timed(lambda: self.side.begin(tree, derivatives))
+
+    def sums(self) -> bytes:
+        sums = self._timed(self.side.sums)
+        self.packed_bytes += len(sums)
+        self.answered += len(sums)
+        return sums
+
+    def divide(self, splits: Sequence[SplitChosen]) -> list[NodeDivided]:
+        divided = self._timed(lambda: self.side.divide(splits))
+        self.answered += sum(len(one.left) for one in divided)
+        return divided
+
+    def follow(self, divided: Sequence[NodeDivided]) -> None:
+        self._timed(lambda: self.side.follow(divided))
+
+    def _timed(self, work: Callable[[], T]) -> T:
+        seconds, answer = timed(work)
+        self.spent += seconds
+        return answer
+
+
 def _grow(work: _Work, engine: Engine, counting: Counting) -> _Run:
     """Grow the tree under ciphertexts, and in plain by the same numbering of columns."""
     counting.listed.clear()
-    spent, sent, answered, packed = 0.0, 0, 0, 0
     passive = PassiveSide(work.terms, "passive party", work.table, work.private_key.public_key, engine)
-
-    def peer(message: Message) -> Reply:
-        nonlocal spent, sent, answered, packed
-        seconds, reply = timed(lambda: passive.receive(message))
-        spent += seconds
-        sent += len(message.ciphertexts) if isinstance(message, TreeGradients) else 0
-        if isinstance(reply, BinSums):
-            packed += len(reply.ciphertexts) // work.terms.ciphertext_bytes
-            answered += len(reply.ciphertexts)
-        if isinstance(reply, NodesDivided):
-            answered += sum(len(one.left) for one in reply.nodes)
-        return reply
-
-    label = LabelSide(work.terms, work.table[:, :0], work.private_key, {"passive party": peer}, engine)
+    metered = _Metered(passive)
+    label = LabelSide(work.terms, work.table[:, :0], work.private_key, {"passive party": metered}, engine)
     whole, model = timed(lambda: label.train(work.labels))
     own = [
         OwnedColumns.of(work.table[:, :0], work.plan.trained, work.plan.options),
@@ -222,7 +245,9 @@ def _grow(work: _Work, engine: Engine, counting: Counting) -> _Run:
     ]
     twin = train_in_plain(work.labels, own, work.plan)
     require_equal("the encrypted exchange", [model, *passive.owned.splits], [twin, *own[1].splits])
-    return _Run(whole - spent, spent, sent, answered, sum(counting.listed), packed)
+    packed = metered.packed_bytes // work.terms.ciphertext_bytes
+    listed = sum(counting.listed)
+    return _Run(whole - metered.spent, metered.spent, metered.sent, metered.answered, listed, packed)
 
 
 def _limit(work: _Work, engine: Engine, kernel: Kernel, run: _Run) -> float:

@@ -53,6 +53,10 @@ class TreePlan:
         sample = public_permutation(len(self.trained), self.seed, TREE_ROWS_STREAM, tree)[:count]
         return NodeRows(ROOT, np.union1d(self.trained, self.validation), self.trained[np.sort(sample)])
 
+    def columns_of(self, tree: int) -> list[IntArray]:
+        """Draw the columns that a tree may divide by, of each party."""
+        return [self.sampled_columns(tree, party) for party in range(len(self.columns))]
+
     def sampled_columns(self, tree: int, party: int) -> IntArray:
         """Draw the session's numbers of the columns of a party that a tree may divide by, ascending."""
         columns = self.columns[party]
@@ -231,25 +235,30 @@ def answered_in_plain(
     """Run a program of the label party, and answer it from all parties' columns."""
     columns: list[IntArray] = []
     values = np.zeros((0, 2), dtype=np.int64)
-    answer: Any = None
+
+    def answer(request: Any) -> Any:
+        nonlocal columns, values
+        reply: Any = None
+        if isinstance(request, BeginTree):
+            values, columns = request.gradients.values, plan.columns_of(request.number)
+        elif isinstance(request, Histograms):
+            pairs = zip(parties, columns, strict=True)
+            reply = [owned.sums(request.nodes, sampled, values) for owned, sampled in pairs]
+        else:
+            places = [(one, one.candidate.party) for one in request.divisions]
+            reply = [parties[at].divide(one.node, one.candidate, columns[at], plan.options) for one, at in places]
+        hear(request, reply)
+        return reply
+
+    return answered(program, answer)
+
+
+def answered(program: Generator[Any, Any, R], answer: Callable[[Any], Any]) -> R:
+    """Run a program to its end, and answer each of its requests."""
+    reply: Any = None
     try:
         while True:
-            request = program.send(answer)
-            answer = None
-            if isinstance(request, BeginTree):
-                values = request.gradients.values
-                columns = [plan.sampled_columns(request.number, party) for party in range(len(parties))]
-            elif isinstance(request, Histograms):
-                pairs = zip(parties, columns, strict=True)
-                answer = [owned.sums(request.nodes, sampled, values) for owned, sampled in pairs]
-            else:
-                answer = [
-                    parties[one.candidate.party].divide(
-                        one.node, one.candidate, columns[one.candidate.party], plan.options
-                    )
-                    for one in request.divisions
-                ]
-            hear(request, answer)
+            reply = answer(program.send(reply))
     except StopIteration as ended:
         result: R = ended.value
         return result

@@ -138,13 +138,12 @@ def grow(root: NodeRows, gradients: Gradients, options: TreeOptions, next_splits
     splits: dict[int, tuple[int, int]] = {}
     weights: dict[int, float] = {}
     reached = np.zeros(len(gradients.values), dtype=np.int64)
-    level = [root]
+    pairs: Sequence[tuple[NodeRows, ...]] = [(root,)]
     sums: dict[int, list[IntArray]] = {}
-    if root.is_divisible(options):
-        sums[ROOT] = [answer[0] for answer in (yield Histograms((root,)))]
-    while level:
+    while pairs:
+        sums = yield from _sums_of(pairs, sums, options)
         divisions = []
-        for node in level:
+        for node in (child for pair in pairs for child in pair):
             values = gradients.values[node.summed]
             chosen = best_division(sums[node.number], values, options) if node.number in sums else None
             if chosen is None:
@@ -156,15 +155,13 @@ def grow(root: NodeRows, gradients: Gradients, options: TreeOptions, next_splits
             numbers[chosen.party] += 1
         lefts = (yield Divide(tuple(divisions))) if sums else []
         pairs = [division.node.divided(left) for division, left in zip(divisions, lefts, strict=True)]
-        sums = yield from _sums_of(pairs, sums, options)
-        level = [child for pair in pairs for child in pair]
     return GrownTree(Tree(splits, weights), reached)
 
 
 def _sums_of(
-    pairs: Sequence[tuple[NodeRows, NodeRows]], parents: dict[int, list[IntArray]], options: TreeOptions
+    pairs: Sequence[tuple[NodeRows, ...]], parents: dict[int, list[IntArray]], options: TreeOptions
 ) -> Generator[Histograms, Any, dict[int, list[IntArray]]]:
-    """Give the sums of all children of which one may be divided, from those of the smaller ones."""
+    """Give the sums of all siblings of which one may be divided, from those of the smaller ones."""
     if not (smaller := asked_of(pairs, options)):
         return {}
     answers = yield Histograms(smaller)
@@ -172,15 +169,15 @@ def _sums_of(
     for index, asked in enumerate(smaller):
         pair = by_parent[asked.number // 2]
         own = [answer[index] for answer in answers]
-        other = [parent - part for parent, part in zip(parents[asked.number // 2], own, strict=True)]
         for child in pair:
             if child.is_divisible(options):
-                sums[child.number] = own if child is asked else other
+                others = zip(parents.get(asked.number // 2, own), own, strict=True)
+                sums[child.number] = own if child is asked else [parent - part for parent, part in others]
     return sums
 
 
-def asked_of(pairs: Sequence[tuple[NodeRows, NodeRows]], options: TreeOptions) -> tuple[NodeRows, ...]:
-    """Give those children whose sums are asked for: the smaller one of two of which one may be divided."""
+def asked_of(pairs: Sequence[tuple[NodeRows, ...]], options: TreeOptions) -> tuple[NodeRows, ...]:
+    """Give those nodes whose sums are asked for: the root, or the smaller child of two, where one may be divided."""
     divisible = [pair for pair in pairs if any(child.is_divisible(options) for child in pair)]
     return tuple(min(pair, key=lambda child: len(child.summed)) for pair in divisible)
 

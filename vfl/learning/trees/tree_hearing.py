@@ -34,8 +34,7 @@ class TreeHearing:
                 self._plan = answer
             case BeginTree() if self._plan is not None:
                 self.tree, self._values, self._nodes = request.number, request.gradients.values, {}
-                parties = range(len(self._plan.columns))
-                self._columns = [self._plan.sampled_columns(request.number, party) for party in parties]
+                self._columns = self._plan.columns_of(request.number)
             case Histograms(nodes):
                 yield from self._sums(nodes, answer)
             case Divide(divisions):

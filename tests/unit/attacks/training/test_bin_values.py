@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from attacks.prediction.known_moments import known_moments
-from attacks.solving.told_bins import ToldColumn
 from attacks.training.bin_values import PlacedColumn, estimated_values
 from vfl.arrays import FloatArray, IntArray
 from vfl.learning.trees import ColumnBins
@@ -24,12 +23,8 @@ def placed(table: FloatArray, order: IntArray) -> list[PlacedColumn]:
     """Columns whose bins are all known, in another order."""
     bins = ColumnBins.of(table, BINS).apply(table)[:, order]
     counts = np.stack([np.bincount(column, minlength=BINS + 1) for column in bins.T])
-    shape = np.zeros(len(table), dtype=np.int16)
     return [
-        PlacedColumn.placed(
-            ToldColumn(count / len(table), shape, shape, np.zeros(len(table), dtype=np.bool_)),
-            column[:, None] == np.arange(BINS + 1),
-        )
+        PlacedColumn.placed(count / len(table), column[:, None] == np.arange(BINS + 1))
         for count, column in zip(counts, bins.T, strict=True)
     ]
 

@@ -9,16 +9,7 @@ import pytest
 
 from services.common.errors import InvalidMessage, OutOfOrder
 from services.protocols.trees.passive_side import PassiveSide
-from services.protocols.trees.tree_messages import (
-    BinSums,
-    Message,
-    NodeDivided,
-    Reply,
-    SplitChosen,
-    SumsAsked,
-    TreeGradients,
-    TreeTerms,
-)
+from services.protocols.trees.tree_messages import NodeDivided, SplitChosen, TreeTerms
 from tests.harness.keys import KeyPair
 from tests.harness.tree_sessions import TreeSession
 from tests.harness.tree_tables import TreeTable, made_table
@@ -92,32 +83,18 @@ def test_one_row_is_a_leaf_and_nothing_is_asked_about_it(small_keys: KeyPair) ->
     table = made_table(1, (0, 1))
     session = TreeSession(table, table.plan(SMALL), small_keys)
     assert session.train().trees[0].splits == {}
-    assert {type(message) for _, message, _ in session.heard} == {TreeGradients}
+    assert {told.call for told in session.heard} == {"begin"}
 
 
 def test_only_the_smaller_child_is_asked_for_and_every_column_has_as_many_bins(small_keys: KeyPair) -> None:
     table = made_table(120, (1, 2))
     session = TreeSession(table, table.plan(SMALL), small_keys)
     session.train()
-    for _, message, reply in session.heard:
-        if isinstance(message, SumsAsked):
-            assert isinstance(reply, BinSums)
-            ciphertexts = session.terms.layout.ciphertexts_for(len(message.nodes) * 2 * SMALL.max_bin)
-            assert len(reply.ciphertexts) == ciphertexts * session.terms.ciphertext_bytes
-            assert all(node ^ 1 not in message.nodes for node in message.nodes)
-
-
-def test_the_same_message_has_the_same_bytes_for_an_answer(small_keys: KeyPair) -> None:
-    table = made_table(60, (0, 2))
-    session = TreeSession(table, table.plan(SMALL), small_keys)
-    session.train()
-    side = session.passive["fintech 1"]
-    splits = list(side.owned.splits)
-    last = [(message, reply) for _, message, reply in session.heard if message.tree == SMALL.n_estimators - 1]
-    assert any(isinstance(reply, BinSums) for _, reply in last)
-    for message, reply in last:
-        assert side.receive(message) == reply
-    assert side.owned.splits == splits
+    for told in session.heard:
+        if told.call == "sums":
+            ciphertexts = session.terms.layout.ciphertexts_for(len(told.asked) * 2 * SMALL.max_bin)
+            assert len(told.answer) == ciphertexts * session.terms.ciphertext_bytes
+            assert all(node ^ 1 not in told.asked for node in told.asked)
 
 
 def lies(session: TreeSession) -> Iterator[int]:
@@ -136,14 +113,12 @@ def test_bins_that_lie_give_a_worse_tree_and_no_error(small_keys: KeyPair) -> No
     session = TreeSession(table, table.plan(SMALL), small_keys)
     lied = lies(session)
 
-    def lie(message: Message, reply: Reply) -> Reply:
-        if not isinstance(reply, BinSums):
-            return reply
+    def lie(call: str, answer: Any) -> Any:
+        if call != "sums":
+            return answer
         width = session.terms.ciphertext_bytes
-        values = [
-            pow(1 + public_key.n, next(lied), public_key.n_squared) for _ in range(len(reply.ciphertexts) // width)
-        ]
-        return replace(reply, ciphertexts=to_bytes(values, width))
+        values = [pow(1 + public_key.n, next(lied), public_key.n_squared) for _ in range(len(answer) // width)]
+        return to_bytes(values, width)
 
     session.lie = lie
     # Asked for a division that it can't make, a liar makes another.
@@ -151,34 +126,29 @@ def test_bins_that_lie_give_a_worse_tree_and_no_error(small_keys: KeyPair) -> No
     side.owned.divide = lambda node, *_: np.arange(len(node.routed)) % 2 == 0  # type: ignore[method-assign]
     model = session.train()
     assert len(model.trees) == SMALL.n_estimators
-    assert any(isinstance(reply, NodeDivided) for _, _, reply in session.heard)
+    assert any(told.call == "divide" and told.answer for told in session.heard)
     assert all(np.isfinite(list(tree.weights.values())).all() for tree in model.trees)
 
 
 @pytest.mark.parametrize(
     ("lie", "words"),
-    [
-        (lambda message, reply: replace(reply, ciphertexts=reply.ciphertexts[:-1]), "sums of tree 0 can't be read"),
-        (lambda message, reply: replace(reply, ciphertexts=bytes(len(reply.ciphertexts))), "not between 0 and"),
-        (lambda message, reply: replace(reply, tree=1), "sent something else"),
-        (lambda message, reply: None, "sent something else"),
-    ],
-    ids=["a byte short", "no ciphertexts", "of another tree", "nothing"],
+    [(lambda sums: sums[:-1], "can't be read"), (lambda sums: bytes(len(sums)), "not between 0 and")],
+    ids=["a byte short", "no ciphertexts"],
 )
 def test_sums_that_are_none_are_refused_in_words(small_keys: KeyPair, lie: Any, words: str) -> None:
     table = made_table(60, (1, 2))
     session = TreeSession(table, table.plan(SMALL), small_keys)
-    session.lie = lambda message, reply: lie(message, reply) if isinstance(message, SumsAsked) else reply
-    with pytest.raises(InvalidMessage, match=f"fintech 1.*{words}"):
+    session.lie = lambda call, answer: lie(answer) if call == "sums" else answer
+    with pytest.raises(InvalidMessage, match=f"fintech 1's sums of tree 0.*{words}"):
         session.train()
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"split": 5}, "isn't its next one"),
+        ({"split": 5}, "something else"),
         ({"node": 2}, "something else"),
-        ({"party": "bank"}, "something else"),
+        ({"party": 0}, "something else"),
         ({"left": b"\0"}, "by 1 bytes"),
         ({"left": bytes(13)}, "fewer than 5 rows"),
     ],
@@ -186,63 +156,108 @@ def test_sums_that_are_none_are_refused_in_words(small_keys: KeyPair, lie: Any, 
 def test_a_division_that_is_none_is_refused_in_words(small_keys: KeyPair, change: dict[str, Any], words: str) -> None:
     table = made_table(100, (0, 2))
     session = TreeSession(table, table.plan(SMALL), small_keys)
-    session.lie = lambda message, reply: replace(reply, **change) if isinstance(reply, NodeDivided) else reply
+    session.lie = lambda call, answer: [one._replace(**change) for one in answer] if call == "divide" else answer
     with pytest.raises(InvalidMessage, match=words):
         session.train()
 
 
+@pytest.mark.parametrize("times", [0, 2])
+def test_divisions_of_more_nodes_or_none_are_refused_in_words(small_keys: KeyPair, times: int) -> None:
+    table = made_table(100, (0, 2))
+    session = TreeSession(table, table.plan(SMALL), small_keys)
+    session.lie = lambda call, answer: times * answer if call == "divide" else answer
+    with pytest.raises(InvalidMessage, match="fintech 1 was asked to divide 1 nodes of tree 0"):
+        session.train()
+
+
+Begun = tuple[TreeTerms, TreeTable, bytes]
+
+
 @pytest.fixture(scope="module")
-def begun(small_keys: KeyPair) -> tuple[TreeTerms, TreeTable, TreeGradients]:
+def begun(small_keys: KeyPair) -> Begun:
     """The derivatives of a session's first tree, of which a party owns no column."""
     table = made_table(60, (2, 2, 0))
-    plan = table.plan(SMALL)
-    terms = TreeTerms(("bank", "fintech", "silent"), plan, 512)
+    terms = TreeTerms(("bank", "fintech", "silent"), table.plan(SMALL), 512)
     values = np.column_stack([np.where(table.labels == 1, -2048, 2048), np.full(60, 1024)])
-    session = TreeSession(TreeTable(table.tables[:2], table.labels), replace(plan, columns=(2, 2)), small_keys)
-    encrypted = encrypt_pairs(small_keys[1], values, session.terms.layout, session.label._engine)
-    return terms, table, TreeGradients(0, to_bytes(encrypted, terms.ciphertext_bytes))
+    encrypted = encrypt_pairs(small_keys[1], values, terms.layout, Engine())
+    return terms, table, to_bytes(encrypted, terms.ciphertext_bytes)
+
+
+def first_tree(begun: Begun, keys: KeyPair) -> PassiveSide:
+    """The party that has columns, when its first tree has begun."""
+    terms, table, derivatives = begun
+    side = PassiveSide(terms, "fintech", table.tables[1], keys[0])
+    side.begin(0, derivatives)
+    return side
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    ("chosen", "words"),
     [
-        (SumsAsked(0, (2,)), "no node 2"),
-        (SumsAsked(0, (1, 1)), "aren't one level's"),
-        (SumsAsked(0, ()), "aren't one level's"),
-        (SplitChosen(0, 1, 1, 0, 0, False), "number 1 isn't its next one"),
-        (SplitChosen(0, 1, 0, 2, 0, False), "2 columns of 4 bins"),
-        (SplitChosen(0, 1, 0, 0, 4, False), "2 columns of 4 bins"),
-        (SplitChosen(0, 4, 0, 0, 0, False), "no node 4"),
-        (NodeDivided(0, 1, "silent", 0, bytes(8)), "silent owns no column"),
-        (NodeDivided(0, 1, "nobody", 0, bytes(8)), "nobody owns no column"),
-        (NodeDivided(0, 1, "fintech", 0, bytes(8)), "hasn't divided"),
-        (NodeDivided(0, 1, "bank", 3, bytes(8)), "number 3 isn't its next one"),
-        (NodeDivided(0, 1, "bank", 0, bytes(7)), "its 60 rows take 8"),
-        (NodeDivided(0, 1, "bank", 0, b"\x80" + bytes(7)), "fewer than 5 rows"),
-        (NodeDivided(0, 1, "bank", 0, bytes(8)), "fewer than 5 rows"),
-        (NodeDivided(0, 1, "bank", 0, b"\xff" * 7 + b"\xf0"), "fewer than 5 rows"),
-        (NodeDivided(0, 1, "bank", 0, b"\xff\xff" + bytes(5) + b"\x01"), "beyond the 60 rows"),
-        (NodeDivided(0, -1, "bank", 0, bytes(8)), "no node -1"),
-        (SumsAsked(0, (0,)), "no node 0"),
-        (SumsAsked(0, (1 << 63, 2)), "no node 9223372036854775808"),
-        (SplitChosen(0, 1, 0, -1, 0, False), "2 columns of 4 bins"),
-        (SplitChosen(0, 1, 0, 1 << 70, 0, False), "2 columns of 4 bins"),
+        (SplitChosen(1, 1, 0, 0, False), "number 1 isn't its next one"),
+        (SplitChosen(1, 0, 2, 0, False), "2 columns of 4 bins"),
+        (SplitChosen(1, 0, 0, 4, False), "2 columns of 4 bins"),
+        (SplitChosen(4, 0, 0, 0, False), "no node 4"),
+        (SplitChosen(1, 0, -1, 0, False), "2 columns of 4 bins"),
+        (SplitChosen(1, 0, 1 << 70, 0, False), "2 columns of 4 bins"),
     ],
 )
-def test_what_no_honest_label_party_says_is_refused_and_changes_nothing(
-    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients], message: Message, words: str
+def test_splits_that_no_honest_label_party_chooses_are_refused_and_change_nothing(
+    small_keys: KeyPair, begun: Begun, chosen: SplitChosen, words: str
 ) -> None:
-    terms, table, gradients = begun
-    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
-    assert side.receive(gradients) is None
+    side = first_tree(begun, small_keys)
     with pytest.raises(InvalidMessage, match=words):
-        side.receive(message)
-    assert isinstance(side.receive(SumsAsked(0, (1,))), BinSums)
+        side.divide([chosen])
+    with pytest.raises(InvalidMessage, match="no node 1 that is still"):
+        side.divide([SplitChosen(1, 0, 0, 1, False), SplitChosen(1, 1, 0, 1, False)])
+    assert not side.owned.splits
+    assert side.divide([SplitChosen(1, 0, 0, 1, False)])
+    with pytest.raises(OutOfOrder, match="fintech has divided its nodes of this level"):
+        side.divide([SplitChosen(1, 1, 0, 0, False)])
+    assert len(side.owned.splits) == 1
 
 
-def test_a_table_of_other_columns_than_agreed_on_is_refused(
-    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
+@pytest.mark.parametrize(
+    ("divided", "words"),
+    [
+        (NodeDivided(1, 2, 0, bytes(8)), "Party 2 owns no column"),
+        (NodeDivided(1, 3, 0, bytes(8)), "Party 3 owns no column"),
+        (NodeDivided(1, 1, 0, bytes(8)), "fintech has divided other nodes"),
+        (NodeDivided(1, 0, 3, bytes(8)), "number 3 isn't its next one"),
+        (NodeDivided(1, 0, 0, bytes(7)), "its 60 rows take 8"),
+        (NodeDivided(1, 0, 0, b"\x80" + bytes(7)), "fewer than 5 rows"),
+        (NodeDivided(1, 0, 0, bytes(8)), "fewer than 5 rows"),
+        (NodeDivided(1, 0, 0, b"\xff" * 7 + b"\xf0"), "fewer than 5 rows"),
+        (NodeDivided(1, 0, 0, b"\xff\xff" + bytes(5) + b"\x01"), "beyond its 60 rows"),
+        (NodeDivided(-1, 0, 0, bytes(8)), "no node -1"),
+        (NodeDivided(2, 0, 0, bytes(8)), "no node 2"),
+    ],
+)
+def test_routes_that_no_honest_label_party_tells_are_refused_and_change_nothing(
+    small_keys: KeyPair, begun: Begun, divided: NodeDivided, words: str
 ) -> None:
+    side = first_tree(begun, small_keys)
+    with pytest.raises(InvalidMessage, match=words):
+        side.follow([divided])
+    assert side.trees == [{}]
+    assert [node.number for node in side.asked] == [1]
+    assert side.sums()
+
+
+@pytest.mark.parametrize("change", ["left out", "other rows", "another's"])
+def test_a_label_party_passes_a_partys_own_division_on_as_it_was(
+    small_keys: KeyPair, begun: Begun, change: str
+) -> None:
+    side = first_tree(begun, small_keys)
+    (own,) = side.divide([SplitChosen(1, 0, 0, 1, False)])
+    other = own._replace(party=0) if change == "another's" else own._replace(left=own.left[::-1])
+    with pytest.raises(InvalidMessage, match="fintech has divided other nodes of this level, or otherwise"):
+        side.follow([] if change == "left out" else [other])
+    side.follow([own])
+    assert side.trees == [{1: (1, 0)}]
+
+
+def test_a_table_of_other_columns_than_agreed_on_is_refused(small_keys: KeyPair, begun: Begun) -> None:
     terms, table, _ = begun
     with pytest.raises(InvalidMessage, match="fintech has agreed on 2 columns, its table has 1"):
         PassiveSide(terms, "fintech", table.tables[1][:, :1], small_keys[0])
@@ -250,28 +265,23 @@ def test_a_table_of_other_columns_than_agreed_on_is_refused(
         PassiveSide(terms, "bank", table.tables[0], small_keys[0])
 
 
-def test_gradients_of_a_tree_are_read_once_and_in_turn(
-    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
-) -> None:
-    terms, table, gradients = begun
+def test_derivatives_of_a_tree_are_read_once_and_in_turn(small_keys: KeyPair, begun: Begun) -> None:
+    terms, table, derivatives = begun
     side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
-    with pytest.raises(OutOfOrder, match="Tree 0"):
-        side.receive(SumsAsked(0, (1,)))
+    with pytest.raises(OutOfOrder, match="No node's sums are due"):
+        side.sums()
     with pytest.raises(InvalidMessage, match="can't be read"):
-        side.receive(replace(gradients, ciphertexts=gradients.ciphertexts[:-1]))
-    for early in (replace(gradients, tree=-1), SumsAsked(-1, (1,)), NodeDivided(-1, 1, "bank", 0, bytes(8))):
-        with pytest.raises(OutOfOrder, match="no tree has begun"):
-            side.receive(early)
-    side.receive(gradients)
-    division = NodeDivided(0, 1, "bank", 0, np.packbits(np.arange(60) % 2 == 0).tobytes())
-    side.receive(division)
-    with pytest.raises(InvalidMessage, match=r"contradicts .* about node 1 of tree 0"):
-        side.receive(replace(division, split=1))
-    other = to_bytes(from_bytes(gradients.ciphertexts, 60, 128)[::-1], 128)
-    with pytest.raises(InvalidMessage, match=r"contradicts .* about gradients of tree 0"):
-        side.receive(replace(gradients, ciphertexts=other))
-    with pytest.raises(OutOfOrder, match=r"Tree 2 doesn't grow here now: it is tree 0's turn\."):
-        side.receive(replace(gradients, tree=2))
+        side.begin(0, derivatives[:-1])
+    for early in (-1, 1):
+        with pytest.raises(OutOfOrder, match=f"Tree {early} doesn't begin here now: 0 have"):
+            side.begin(early, derivatives)
+    side.begin(0, derivatives)
+    other = to_bytes(from_bytes(derivatives, 60, 128)[::-1], 128)
+    with pytest.raises(OutOfOrder, match="Tree 0 doesn't begin here now: 1 have"):
+        side.begin(0, other)
+    side.begin(1, derivatives)
+    with pytest.raises(OutOfOrder, match="Tree 2 doesn't begin here now"):
+        side.begin(2, derivatives)
 
 
 @pytest.mark.parametrize("max_depth", [3, 6])
@@ -284,53 +294,43 @@ def test_no_honest_party_is_asked_for_too_small_a_side(small_keys: KeyPair, max_
     options = replace(SMALL, max_depth=max_depth, min_child_weight=0.0)
     session = TreeSession(table, table.plan(options), small_keys)
     assert_equal_to_its_plain_twin(session)
-    root = next(message for _, message, _ in session.heard if isinstance(message, SplitChosen))
+    root = next(told.said[0] for told in session.heard if told.call == "divide")
     assert root.bin == 1
 
 
-def test_too_small_a_side_is_refused_by_its_owner_and_nothing_is_kept(
-    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
-) -> None:
-    terms, _, gradients = begun
+def test_too_small_a_side_is_refused_by_its_owner_and_nothing_is_kept(small_keys: KeyPair, begun: Begun) -> None:
+    terms, _, derivatives = begun
     column = np.where(np.arange(60) < 4, 0.0, 1.0)
     side = PassiveSide(terms, "fintech", np.column_stack([column, column]), small_keys[0])
-    side.receive(gradients)
+    side.begin(0, derivatives)
     for bin_ in range(SMALL.max_bin):
-        with pytest.raises(InvalidMessage, match=r"fintech won't divide tree 0: Node 1 .* fewer than 5 rows"):
-            side.receive(SplitChosen(0, 1, 0, 0, bin_, False))
+        with pytest.raises(InvalidMessage, match=r"fintech won't divide: Node 1 .* fewer than 5 rows"):
+            side.divide([SplitChosen(1, 0, 0, bin_, False)])
     assert side.owned.splits == []
     assert side.trees == [{}]
 
 
-def test_sums_of_the_larger_child_are_refused(
-    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
-) -> None:
-    terms, table, gradients = begun
-    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
-    side.receive(gradients)
-    side.receive(NodeDivided(0, 1, "bank", 0, np.packbits(np.arange(60) < 40).tobytes()))
-    with pytest.raises(InvalidMessage, match="follow from those of node 3"):
-        side.receive(SumsAsked(0, (2,)))
-    assert isinstance(side.receive(SumsAsked(0, (3,))), BinSums)
+def test_sums_are_of_the_smaller_child_alone(small_keys: KeyPair, begun: Begun) -> None:
+    side = first_tree(begun, small_keys)
+    side.follow([NodeDivided(1, 0, 0, np.packbits(np.arange(60) < 40).tobytes())])
+    assert [node.number for node in side.asked] == [3]
+    layout = begun[0].layout
+    assert len(side.sums()) == layout.ciphertexts_for(2 * SMALL.max_bin) * begun[0].ciphertext_bytes
 
 
-def test_an_answer_is_rerandomised_so_that_its_randomness_names_no_rows(
-    small_keys: KeyPair, begun: tuple[TreeTerms, TreeTable, TreeGradients]
-) -> None:
+def test_an_answer_is_rerandomised_so_that_its_randomness_names_no_rows(small_keys: KeyPair, begun: Begun) -> None:
     """Without it an answer were the product of its rows' ciphertexts, which the label party can look up."""
-    terms, table, gradients = begun
-    side = PassiveSide(terms, "fintech", table.tables[1], small_keys[0])
-    side.receive(gradients)
-    reply = side.receive(SumsAsked(0, (1,)))
-    assert isinstance(reply, BinSums)
+    terms, _, derivatives = begun
+    side = first_tree(begun, small_keys)
+    sums = side.sums()
     modulus, engine = small_keys[0].n_squared, side._engine
-    encrypted = from_bytes(gradients.ciphertexts, 60, 128)
+    encrypted = from_bytes(derivatives, 60, 128)
     bins = side.owned.sampled_bins(np.arange(60), np.arange(2))
     prefixes = prefix_products(bin_products(encrypted, bins, 5, modulus, engine), 5, 4, modulus)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(engine), "rerandomisers", lambda self, n, count: [1] * count)
         bare = pack_sums(prefixes, np.full(8, 60), terms.layout, small_keys[0], engine)
-    sent = from_bytes(reply.ciphertexts, len(bare), 128)
+    sent = from_bytes(sums, len(bare), 128)
     assert set(sent).isdisjoint(bare)
     assert engine.decrypt(small_keys[1], sent) == engine.decrypt(small_keys[1], bare)
 
@@ -343,9 +343,9 @@ def test_a_passive_party_that_sends_other_sums_reads_labels_from_the_split(small
     session = TreeSession(table, table.plan(replace(SMALL, n_estimators=1)), small_keys)
     side, layout, square = session.passive["fintech 1"], session.terms.layout, public_key.n_squared
 
-    def lie(message: Message, reply: Reply) -> Reply:
-        if not isinstance(message, SumsAsked) or message.nodes != (1,):
-            return reply
+    def lie(call: str, answer: Any) -> Any:
+        if call != "sums" or [node.number for node in side.asked] != [1]:
+            return answer
         sums = []
         for pattern in range(8):
             # Each g counts four times with its sign, h are known; g has an offset, so that its square grows with it.
@@ -356,7 +356,7 @@ def test_a_passive_party_that_sends_other_sums_reads_labels_from_the_split(small
                 bare = side._ciphertexts[row] * pow(1 + public_key.n, -1024, square)
                 sums[-1] = sums[-1] * pow(bare, sign, square) % square
         packed = pack_sums(sums, np.full(8, 60), layout, public_key, Engine())
-        return BinSums(0, to_bytes(packed, session.terms.ciphertext_bytes))
+        return to_bytes(packed, session.terms.ciphertext_bytes)
 
     asked: list[Candidate] = []
 
@@ -383,10 +383,8 @@ def test_a_label_party_that_sends_powers_of_two_reads_its_rows_bins(small_keys: 
     chosen = layout.slot_bits - 2
     powers = [1 << row if row < chosen else 0 for row in range(60)]
     encrypted = to_bytes(engine.encrypt(private_key, powers), session.terms.ciphertext_bytes)
-    side.receive(TreeGradients(0, encrypted))
-    reply = side.receive(SumsAsked(0, (1,)))
-    assert isinstance(reply, BinSums)
-    packed = engine.decrypt(private_key, from_bytes(reply.ciphertexts, layout.ciphertexts_for(8), 128))
+    side.begin(0, encrypted)
+    packed = engine.decrypt(private_key, from_bytes(side.sums(), layout.ciphertexts_for(8), 128))
     mask = (1 << layout.slot_bits) - 1
     slots = [packed[index // layout.slots] >> index % layout.slots * layout.slot_bits & mask for index in range(8)]
     sums = [slot - layout.lift(60) for slot in slots]

@@ -8,7 +8,7 @@ import pytest
 from services.common import limits
 from services.common.errors import InvalidMessage
 from services.protocols.trees.tree_kinds import TreeKinds, filled
-from services.protocols.trees.tree_messages import NodeDivided, NodesDivided, SplitChosen, SplitsChosen, TreeTerms
+from services.protocols.trees.tree_messages import NodeDivided, SplitChosen, TreeTerms
 from tests.harness.tree_tables import made_table
 from vfl.learning.trees import TreeOptions
 
@@ -23,12 +23,12 @@ def kinds_of(rows: int = 90, key_bits: int = 512) -> TreeKinds:
 
 def test_splits_and_routes_are_read_as_they_were_written() -> None:
     kinds = kinds_of()
-    splits = SplitsChosen(1, (SplitChosen(1, 4, 7, 2, 5, True), SplitChosen(1, 6, 8, 0, 0, False)))
-    assert kinds.read_splits(kinds.splits_of(splits, 2), 1) == splits
-    routes = NodesDivided(1, (NodeDivided(1, 4, "fintech", 7, b"\x80\x01"), NodeDivided(1, 7, "bank", 0, b"\xff")))
-    assert kinds.read_routes(kinds.routes_of(routes, 2), 1, 2) == routes
-    assert kinds.read_splits(kinds.splits_of(SplitsChosen(0, ()), 3), 0).splits == ()
-    assert kinds.read_routes(kinds.routes_of(NodesDivided(0, ()), 3), 0, 3).nodes == ()
+    splits = [SplitChosen(4, 7, 2, 5, True), SplitChosen(6, 8, 0, 0, False)]
+    assert kinds.read_splits(kinds.splits_of(splits, 2)) == splits
+    routes = [NodeDivided(4, 1, 7, b"\x80\x01"), NodeDivided(7, 0, 0, b"\xff")]
+    assert kinds.read_routes(kinds.routes_of(routes, 2), 2) == routes
+    assert kinds.read_splits(kinds.splits_of([], 3)) == []
+    assert kinds.read_routes(kinds.routes_of([], 3), 3) == []
 
 
 def test_what_a_message_tells_is_counted_under_its_name() -> None:
@@ -49,8 +49,8 @@ def test_every_message_has_one_size_in_every_tree_and_room_for_a_full_level(key_
     for level in range(4):
         # As many bits as rows, and each node's filled up to a byte.
         sizes = [-(-len(rows) // 8) for rows in np.array_split(np.arange(90), 1 << level)]
-        full = NodesDivided(0, tuple(NodeDivided(0, 1 + at, "bank", at, b"\1" * one) for at, one in enumerate(sizes)))
-        assert kinds.read_routes(kinds.routes_of(full, level), 0, level) == full
+        full = [NodeDivided(1 + at, 0, at, b"\1" * one) for at, one in enumerate(sizes)]
+        assert kinds.read_routes(kinds.routes_of(full, level), level) == full
         nodes = max(1, (1 << level) // 2)
         assert kinds.sums_bytes(level, 2) == kinds.terms.sums_bytes(nodes * 3 * 6)
 
@@ -65,10 +65,10 @@ def test_derivatives_of_many_rows_travel_in_several_messages(monkeypatch: pytest
 @pytest.mark.parametrize(("column", "value"), [(1, 3), (3, 1_000)], ids=["another party", "more bits than there are"])
 def test_routes_that_no_party_wrote_are_refused(column: int, value: int) -> None:
     kinds = kinds_of()
-    words = kinds.routes_of(NodesDivided(0, (NodeDivided(0, 1, "bank", 0, b"\1"),)), 0)
+    words = kinds.routes_of([NodeDivided(1, 0, 0, b"\1")], 0)
     words[column] = value
     with pytest.raises(InvalidMessage, match="by a party that isn't here, or of too many rows"):
-        kinds.read_routes(words, 0, 0)
+        kinds.read_routes(words, 0)
 
 
 def test_parties_of_one_name_have_no_terms() -> None:

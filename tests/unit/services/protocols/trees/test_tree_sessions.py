@@ -20,6 +20,7 @@ from services.common.settings import SettingsError
 from services.party.party_training import PartyTraining
 from services.protocols.trees.served_leaves import LeavesOnShares, ServedTrees
 from services.protocols.trees.tree_side import TreeSide
+from tests.harness.agreements import agreed
 from tests.harness.parties import active_data, data_of, party_data, small_settings, values_of
 from tests.harness.restarts import IDS, Town, town
 from vfl.data import Table
@@ -287,6 +288,18 @@ def test_three_classes_are_refused_in_words(tmp_path: Path) -> None:
         pytest.raises(LearnerFailed, match="tell two classes apart, and these labels have 3"),
     ):
         made.train()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"classes": 3}, "these labels have 3: choose another learner"), ({"batch_size": 8}, "leave batch_size out")],
+)
+def test_what_is_refused_of_terms_is_refused_before_anything_runs(changes: dict[str, int], words: str) -> None:
+    """An audit's forecast counts what a session costs, before a process has started."""
+    plan = small_settings(learner="boosted_trees", learner_options=OPTIONS, epochs=2, batch_size=0).plan()
+    agreement = agreed(plan.of_size(2, changes.get("batch_size", 1_000)), classes=changes.get("classes", 2))
+    with pytest.raises(InvalidMessage, match=words):
+        plan.training.cost(agreement)
 
 
 @pytest.mark.parametrize(
