@@ -105,6 +105,7 @@ class FederationStatus:
     @classmethod
     def from_message(cls, message: active_pb2.StatusReply) -> FederationStatus:
         """Read the active party's answer; raises InvalidMessage for a plan that can't be one."""
+        job, test = message.job, message.test
         return cls(
             stage=message.stage,
             failure=message.failure,
@@ -112,8 +113,10 @@ class FederationStatus:
             session_id=message.session_id,
             parties=tuple(PartyStatus(**_given(one)) for one in message.parties),
             aligned_rows=message.aligned_rows or None,
-            job=_job_of(message.job) if message.HasField("job") else None,
-            test=_test_of(message.test) if message.HasField("test") else None,
+            job=JobStatus(**_given(job) | {"waiting_for": tuple(job.waiting_for)}) if message.HasField("job") else None,
+            test=ScoreQuality(**_given(test) | {"by_class": tuple(test.by_class)})
+            if message.HasField("test")
+            else None,
             class_names=tuple(message.class_names),
             warnings=tuple(message.warnings),
             own_plan=TrainingPlan.from_message(message.own_plan),
@@ -124,14 +127,6 @@ class FederationStatus:
     def content(self) -> dict[str, Any]:
         """Write all of it as JSON stores it."""
         return {**asdict(self), "own_plan": self.own_plan.terms}
-
-
-def _job_of(message: active_pb2.JobStatus) -> JobStatus:
-    return JobStatus(**{**_given(message), "waiting_for": tuple(message.waiting_for)})
-
-
-def _test_of(message: active_pb2.TestResult) -> ScoreQuality:
-    return ScoreQuality(**{**_given(message), "by_class": tuple(message.by_class)})
 
 
 def _given(message: Message) -> dict[str, Any]:

@@ -132,10 +132,6 @@ class WatchPages:
         """Tell where a session's report is, or will be."""
         return self.run_folder(session_id) / _REPORT
 
-    def has_run(self, session_id: str) -> bool:
-        """Tell whether a session's report is complete: its entry is written after it."""
-        return _entry(self.run_folder(session_id) / _RUN) is not None
-
     def add(self, session_id: str, entry: RunEntry) -> None:
         """List a run whose report has been written."""
         write_durably(self.run_folder(session_id) / _RUN, json.dumps(asdict(entry)).encode())
@@ -254,7 +250,8 @@ def report(
     """
     lines, trouble = status_lines(status), trouble_lines(status)
     awaits_passive = bool(load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)[1])
-    if not pages.has_run(status.session_id):
+    # Its entry is written after the report is complete.
+    if _entry(pages.run_folder(status.session_id) / _RUN) is None:
         pages.show([*lines, "The auditor is judging what leaked."], trouble)
         with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
             try:
