@@ -230,7 +230,8 @@ class StatusNews:
 
     def is_due(self, status: FederationStatus) -> bool:
         """Tell whether there is news: a change or, where only steps and their time move on, ten seconds."""
-        still = _without_steps(status)
+        job = status.job and replace(status.job, steps_done=0, seconds_left=None)
+        still = replace(status, job=job)
         has_waited = self._clock() - self._told_at >= _SECONDS_BETWEEN_STEPS
         is_due = still != self._still or (has_waited and status != self._last)
         if is_due:
@@ -245,8 +246,3 @@ class StatusNews:
         news = [line for line in lines if line not in self._told]
         self._told = frozenset(lines)
         return news
-
-
-def _without_steps(status: FederationStatus) -> FederationStatus:
-    job = status.job
-    return status if job is None else replace(status, job=replace(job, steps_done=0, seconds_left=None))

@@ -114,7 +114,7 @@ def read_status(folder: Path) -> RunStatus | None:
     file = folder / _FILE
     if not os.path.lexists(file):
         return None
-    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT, MOST_SHORT_BYTES), file, _REPEAT)
+    status = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT, MOST_SHORT_BYTES), file, _REPEAT)
     if status.status == "running" and not _is_held(folder):
         return replace(status, status="stopped", reason=_KILLED)
     return status
@@ -269,8 +269,7 @@ def write_duration(run: AuditFolder, seconds: float) -> RunFacts:
 
 def read_facts(run: AuditFolder) -> RunFacts:
     """Read a run's request, plan, versions and duration. Raises RunFolderError for a missing or broken file."""
-    facts: RunFacts = parsed(RunFacts, read_json(run.config), run.config)
-    return facts
+    return parsed(RunFacts, read_json(run.config), run.config)
 
 
 def write_what_if(run: AuditFolder, what_if: WhatIf) -> None:
@@ -283,8 +282,7 @@ def read_what_if(run: AuditFolder) -> WhatIf | None:
     if not os.path.lexists(run.what_if):
         return None
     again = "`plumbline whatif` writes it again."
-    what_if: WhatIf = parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
-    return what_if
+    return parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
 
 
 def versions() -> dict[str, str]:

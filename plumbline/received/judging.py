@@ -147,7 +147,7 @@ def judged_again(run: AuditFolder) -> ReceivedFindings:
         RunFolderError: where a file of it is missing or broken.
     """
     config = read_facts(run)
-    facts: JudgeFacts = parsed(JudgeFacts, dict(config["plan"]).get(_KEY), run.config)
+    facts = parsed(JudgeFacts, dict(config["plan"]).get(_KEY), run.config)
     findings = read_received_findings(run.parties, facts)
     write_findings(run, findings, config)
     return findings

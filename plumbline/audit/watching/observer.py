@@ -104,10 +104,9 @@ class RunEntry:
 def _entry(file: Path) -> RunEntry | None:
     """Read a run's entry; None where there is none that can be read: its report is made again."""
     try:
-        entry: RunEntry = parsed(RunEntry, read_json(file, most=MOST_SHORT_BYTES), file)
+        return parsed(RunEntry, read_json(file, most=MOST_SHORT_BYTES), file)
     except RunFolderError:
         return None
-    return entry
 
 
 class WatchPages:
