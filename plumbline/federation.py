@@ -273,15 +273,12 @@ class Federation:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED or is_another_party(error.details() or ""):
                 raise FederationFailed(_OTHER_PARTY.format(self._address or "its address")) from error
             refusal = error_of(str(Role.ACTIVE), error)
+            where_asked = f" It was asked at {self._address}." if self._address else ""
             # The operator asked the active party, and nobody else.
-            message = refusal.words if isinstance(refusal, PeerRefused) else str(refusal) + self._asked_where
+            message = refusal.words if isinstance(refusal, PeerRefused) else str(refusal) + where_asked
             where = self._where_it_failed() if _IN_A_LOG in message else ""
             kind = NobodyListens if is_nobody(error.details() or "") else FederationFailed
             raise kind(message + where) from error
-
-    @property
-    def _asked_where(self) -> str:
-        return f" It was asked at {self._address}." if self._address else ""
 
     def _where_it_failed(self) -> str:
         """Find which service's log it is: the one that was called passes on what others told it."""

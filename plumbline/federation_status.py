@@ -105,6 +105,7 @@ class FederationStatus:
     @classmethod
     def from_message(cls, message: active_pb2.StatusReply) -> FederationStatus:
         """Read the active party's answer; raises InvalidMessage for a plan that can't be one."""
+        job, test = message.job, message.test
         return cls(
             stage=message.stage,
             failure=message.failure,
@@ -112,8 +113,10 @@ class FederationStatus:
             session_id=message.session_id,
             parties=tuple(PartyStatus(**_given(one)) for one in message.parties),
             aligned_rows=message.aligned_rows or None,
-            job=_job_of(message.job) if message.HasField("job") else None,
-            test=_test_of(message.test) if message.HasField("test") else None,
+            job=JobStatus(**_given(job) | {"waiting_for": tuple(job.waiting_for)}) if message.HasField("job") else None,
+            test=ScoreQuality(**_given(test) | {"by_class": tuple(test.by_class)})
+            if message.HasField("test")
+            else None,
             class_names=tuple(message.class_names),
             warnings=tuple(message.warnings),
             own_plan=TrainingPlan.from_message(message.own_plan),
@@ -124,14 +127,6 @@ class FederationStatus:
     def content(self) -> dict[str, Any]:
         """Write all of it as JSON stores it."""
         return {**asdict(self), "own_plan": self.own_plan.terms}
-
-
-def _job_of(message: active_pb2.JobStatus) -> JobStatus:
-    return JobStatus(**{**_given(message), "waiting_for": tuple(message.waiting_for)})
-
-
-def _test_of(message: active_pb2.TestResult) -> ScoreQuality:
-    return ScoreQuality(**{**_given(message), "by_class": tuple(message.by_class)})
 
 
 def _given(message: Message) -> dict[str, Any]:
@@ -235,7 +230,8 @@ class StatusNews:
 
     def is_due(self, status: FederationStatus) -> bool:
         """Tell whether there is news: a change or, where only steps and their time move on, ten seconds."""
-        still = _without_steps(status)
+        job = status.job and replace(status.job, steps_done=0, seconds_left=None)
+        still = replace(status, job=job)
         has_waited = self._clock() - self._told_at >= _SECONDS_BETWEEN_STEPS
         is_due = still != self._still or (has_waited and status != self._last)
         if is_due:
@@ -250,8 +246,3 @@ class StatusNews:
         news = [line for line in lines if line not in self._told]
         self._told = frozenset(lines)
         return news
-
-
-def _without_steps(status: FederationStatus) -> FederationStatus:
-    job = status.job
-    return status if job is None else replace(status, job=replace(job, steps_done=0, seconds_left=None))

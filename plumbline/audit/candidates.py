@@ -159,7 +159,7 @@ def try_defences(
         else:
             trials.append(judged_trial(candidate.title, candidate.chosen, findings, after, undefended[under]))
         # Each time: what was measured stays when the run is stopped.
-        write_durably(_file(run), json.dumps([asdict(one) for one in trials], indent=1).encode())
+        write_durably(run.trials, json.dumps([asdict(one) for one in trials], indent=1).encode())
     return tuple(trials)
 
 
@@ -245,12 +245,8 @@ def _unmet(before: Findings, after: Findings) -> str:
 
 def read_trials(run: AuditFolder) -> tuple[DefenceTrial, ...]:
     """Read what was tried; nothing where ``--try-defences`` wasn't asked for. Raises RunFolderError."""
-    file = _file(run)
+    file = run.trials
     return parsed(tuple[DefenceTrial, ...], read_json(file), file) if os.path.lexists(file) else ()
-
-
-def _file(run: AuditFolder) -> Path:
-    return run.path / "candidates.json"
 
 
 def _tried(plan: AuditPlan, candidate: Candidate, tables: JoinedTables, run: AuditFolder, cipher: str) -> Findings:
@@ -308,18 +304,14 @@ def train_beside(
     for variant in plan.beside:
         progress.stage(f"training {variant.title}")
         results.append(measured_federation(variant, variant.title, tables, run).in_short(variant.title))
-        write_durably(_variants(run), json.dumps([asdict(one) for one in results], indent=1).encode())
+        write_durably(run.variants, json.dumps([asdict(one) for one in results], indent=1).encode())
     return tuple(results)
 
 
 def read_beside(run: AuditFolder, findings: Findings) -> tuple[VariantResult, ...]:
     """Read the run as it is judged now, and the variants beside it; empty without any. Raises RunFolderError."""
-    file = _variants(run)
+    file = run.variants
     if not os.path.lexists(file):
         return ()
     first, *variants = parsed(tuple[VariantResult, ...], read_json(file), file)
     return (findings.in_short(first.variant), *variants)
-
-
-def _variants(run: AuditFolder) -> Path:
-    return run.path / "variants.json"

@@ -114,7 +114,7 @@ def read_status(folder: Path) -> RunStatus | None:
     file = folder / _FILE
     if not os.path.lexists(file):
         return None
-    status: RunStatus = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT, MOST_SHORT_BYTES), file, _REPEAT)
+    status = parsed(RunStatus, read_json(file, _REPEAT, _REPEAT, MOST_SHORT_BYTES), file, _REPEAT)
     if status.status == "running" and not _is_held(folder):
         return replace(status, status="stopped", reason=_KILLED)
     return status
@@ -165,15 +165,49 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+class _Named:
+    """A file or folder of this name in the folder of a run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: "AuditFolder", _: Any = None) -> Path:
+        return run.path / self._name
+
+
 @dataclass(frozen=True)
 class AuditFolder:
     """The files of one audit.
 
     Attributes:
         path: ``<runs>/<time>-<name>``.
+        logs: a log per party.
+        models: parts of a model that was trained in the lab.
+        known_labels: what passive parties' adversaries know of labels, where asked for.
+        auxiliary: complete records that the adversary was given.
+        prior_knowledge: statistics of the passive columns that the adversary was given.
+        config: the request, versions and duration.
+        results: every number of the report.
+        what_if: sets of columns that were tried.
+        trials: defences that were tried.
+        variants: what the variants of a request gave away.
+        verdict: the verdict in short, as ``RunVerdict``.
+        report: the page.
     """
 
     path: Path
+    logs = _Named("logs")
+    models = _Named("models")
+    known_labels = _Named("known-labels.parquet")
+    auxiliary = _Named("auxiliary.parquet")
+    prior_knowledge = _Named("prior-knowledge.json")
+    config = _Named("config.json")
+    results = _Named("results.json")
+    what_if = _Named("whatif.json")
+    trials = _Named("candidates.json")
+    variants = _Named("variants.json")
+    verdict = _Named("verdict.json")
+    report = _Named("report.html")
 
     @property
     def status(self) -> RunStatus | None:
@@ -188,56 +222,6 @@ class AuditFolder:
     def owner(self, party: str) -> Path:
         """Name what is for this party's eyes alone: an auditor hands it to nobody else."""
         return self.path / "owners" / party
-
-    @property
-    def logs(self) -> Path:
-        """A log per party."""
-        return self.path / "logs"
-
-    @property
-    def models(self) -> Path:
-        """Parts of a model that was trained in the lab."""
-        return self.path / "models"
-
-    @property
-    def known_labels(self) -> Path:
-        """What passive parties' adversaries know of labels, where asked for."""
-        return self.path / "known-labels.parquet"
-
-    @property
-    def auxiliary(self) -> Path:
-        """Complete records that the adversary was given."""
-        return self.path / "auxiliary.parquet"
-
-    @property
-    def prior_knowledge(self) -> Path:
-        """Statistics of the passive columns that the adversary was given."""
-        return self.path / "prior-knowledge.json"
-
-    @property
-    def config(self) -> Path:
-        """The request, versions and duration."""
-        return self.path / "config.json"
-
-    @property
-    def results(self) -> Path:
-        """Every number of the report."""
-        return self.path / "results.json"
-
-    @property
-    def what_if(self) -> Path:
-        """Sets of columns that were tried."""
-        return self.path / "whatif.json"
-
-    @property
-    def verdict(self) -> Path:
-        """The verdict in short, as ``RunVerdict``."""
-        return self.path / "verdict.json"
-
-    @property
-    def report(self) -> Path:
-        """The page."""
-        return self.path / "report.html"
 
 
 _VERSIONS = ("plumbline", "cryptography", "gmpy2", "grpcio", "numpy", "protobuf", "scikit-learn")
@@ -285,8 +269,7 @@ def write_duration(run: AuditFolder, seconds: float) -> RunFacts:
 
 def read_facts(run: AuditFolder) -> RunFacts:
     """Read a run's request, plan, versions and duration. Raises RunFolderError for a missing or broken file."""
-    facts: RunFacts = parsed(RunFacts, read_json(run.config), run.config)
-    return facts
+    return parsed(RunFacts, read_json(run.config), run.config)
 
 
 def write_what_if(run: AuditFolder, what_if: WhatIf) -> None:
@@ -299,8 +282,7 @@ def read_what_if(run: AuditFolder) -> WhatIf | None:
     if not os.path.lexists(run.what_if):
         return None
     again = "`plumbline whatif` writes it again."
-    what_if: WhatIf = parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
-    return what_if
+    return parsed(WhatIf, read_json(run.what_if, again, again), run.what_if, again)
 
 
 def versions() -> dict[str, str]:

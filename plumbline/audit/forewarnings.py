@@ -39,7 +39,8 @@ def _few_records(tables: JoinedTables, adversary: AdversaryOptions) -> Iterator[
             f"{counted(test_records, 'test record')} will judge what predictions give away, and {LEAST_RECORDS} are "
             "needed: every column will be grey. Bring more records, or test more of them (--set test_fraction=.4)."
         )
-    if trained < LEAST_RECORDS and (adversary.mounts_all or any(map(_is_on_training, adversary.attacks))):
+    phases = {spec_of(name).phase for name in adversary.attacks if not adversary.mounts_all}
+    if trained < LEAST_RECORDS and (adversary.mounts_all or "training" in phases):
         yield (
             f"{counted(trained, 'record')} will be trained on, and {LEAST_RECORDS} are needed to judge what training "
             "tells: it will be grey."
@@ -49,10 +50,6 @@ def _few_records(tables: JoinedTables, adversary: AdversaryOptions) -> Iterator[
             f"--auxiliary {adversary.auxiliary}: from fewer than {LEAST_KNOWN} complete records an adversary learns "
             "little, so that what such attacks find of columns will be grey. Give it more, or none."
         )
-
-
-def _is_on_training(name: str) -> bool:
-    return spec_of(name).phase == "training"
 
 
 def _few_of_a_class(tables: JoinedTables) -> Iterator[str]:

@@ -54,6 +54,7 @@ from vfl.learning import (
     train_centrally,
 )
 from vfl.learning.calibration import Calibration, fitted
+from vfl.learning.learner import Learner
 from vfl.learning.linear.regression import LinearRegression
 
 # More records would change the weights no further than these do.
@@ -125,28 +126,13 @@ class ClearSessions:
         if not isinstance(learner, LinearRegression):
             raise ValueError(f"Only linear models are trained in one place, and this session trains {plan.learner}.")
         data = VerticalData(list(self._features.values()), self._tables.labels, classes)
-        total = self.agreement.total_features
         starts = [
-            learner.begin(
-                OwnData(
-                    features.shape[1],
-                    data.labels if name == Role.ACTIVE else None,
-                    classes,
-                    total,
-                    np.random.default_rng(self._settings[name].private_seed),
-                    trained=TrainingColumns(features, self._tables.split.train),
-                )
-            ).weights
-            for name, features in self._features.items()
+            self._begun(learner, name, np.random.default_rng(self._settings[name].private_seed), data.labels)
+            for name in self._features
         ]
         spared = [np.zeros(features.shape[1], dtype=bool) for features in self._features.values()]
         spared[0][-1] = True
-        descent = GradientDescent(
-            plan.schedule(self._tables.split.train),
-            plan.epochs,
-            learner.rate(len(starts)),
-            own_moments=learner.steps == "own_moments",
-        )
+        descent = learner.in_one_place(plan.schedule(self._tables.split.train), plan.epochs, len(starts))
         return self._calibrated(self._kept(train_by_epoch(data, starts, descent, l2=learner.l2, unpenalised=spared)))
 
     def _kept(self, epochs: Iterator[list[FloatArray]]) -> dict[str, PartyModel]:
@@ -243,13 +229,19 @@ class ClearSessions:
         return data.protected_by(defences).aligned(aligned.rows, self.agreement.plan)
 
     def _drawn(self, name: str, generator: np.random.Generator) -> FloatArray:
-        plan, agreement = self.agreement.plan, self.agreement
+        plan = self.agreement.plan
         # From zeros the active party would get the same model again and again.
         learner = (plan.changed(initialisation="xavier") if name == Role.ACTIVE else plan).family
-        columns = TrainingColumns(self._features[name], self._tables.split.train)
-        features = columns.table.shape[1]
-        party_data = OwnData(features, None, agreement.classes, agreement.total_features, generator, trained=columns)
-        return learner.begin(party_data).weights
+        return self._begun(learner, name, generator)
+
+    def _begun(
+        self, learner: Learner, name: str, generator: np.random.Generator, labels: IntArray | None = None
+    ) -> FloatArray:
+        """Draw a party's start weights; the active one has the labels."""
+        agreement, columns = self.agreement, TrainingColumns(self._features[name], self._tables.split.train)
+        own_labels, width = labels if name == Role.ACTIVE else None, columns.table.shape[1]
+        own = OwnData(width, own_labels, agreement.classes, agreement.total_features, generator, trained=columns)
+        return learner.begin(own).weights
 
     def _model(self, name: str, weights: FloatArray) -> PartyModel:
         labels = self._tables.labels if name == Role.ACTIVE else None

@@ -7,7 +7,7 @@ part: scores of such a session are no model's that honest parties would have.
 from collections.abc import Mapping
 from typing import Any
 
-from attacks.training_attack import TrainingAttack, listens, replaces_requests
+from attacks.training_attack import listens, replaces_requests
 from plumbline.recipe import changed
 from services.adversary.load import load_attacks
 from services.adversary.training import check_replaced, obstacle
@@ -32,7 +32,10 @@ def malicious_attacks(parties: Mapping[str, Settings]) -> tuple[str, ...]:
     plan = active.plan()
     names, requesting = list[str](), list[str]()
     for party, settings in parties.items():
-        attacks = _on_training(party, settings)
+        role = role_of(party)
+        if role is Role.COORDINATOR:
+            continue
+        _, attacks = load_attacks(settings.attacks, settings.attack_options, role)
         check_replaced(attacks)
         deviating = [one for label, one in attacks.items() if not listens(one) and not obstacle(label, one, plan)]
         names += [one.name for one in deviating]
@@ -51,8 +54,3 @@ def _attacks(settings: Settings, names: frozenset[str], only: bool) -> dict[str,
     labels = tuple(name for name in settings.attacks if (name in names) == only)
     options = {name: settings.attack_options[name] for name in labels if name in settings.attack_options}
     return {"attacks": labels, "attack_options": options}
-
-
-def _on_training(name: str, settings: Settings) -> Mapping[str, TrainingAttack]:
-    role = role_of(name)
-    return {} if role is Role.COORDINATOR else load_attacks(settings.attacks, settings.attack_options, role)[1]

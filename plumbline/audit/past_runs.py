@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -18,6 +18,7 @@ from plumbline.audit.request import NO_ATTACKS
 from plumbline.judge.federation_part import HEADLINE
 from plumbline.judge.glance import DISCLOSES, KEEPS
 from plumbline.telling.document import NOT_MEASURED
+from plumbline.telling.numbers import percent
 from services.common.run_files import MOST_SHORT_BYTES, RunFolderError, parsed, read_json
 from services.common.run_records import Count
 from vfl.learning.score_quality import area_words
@@ -374,14 +375,31 @@ class RunComparison:
     costs: tuple[Fact, ...] = ()
 
     @property
-    def quality_words(self) -> tuple[Fact, ...]:
-        """The same in words: an AUC stands with its interval and the records that carry it."""
-        accuracy, auc, by_class = (one.values for one in self.quality)
+    def sections(self) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
+        """All but the verdicts in words, as tables: titles and rows, each of what it is about and a cell for each run.
+
+        An AUC stands with its interval and the records that carry it.
+        """
+        accuracy, auc, by_class = (fact.values for fact in self.quality)
         areas = (None if area is None else area_words(area, of) for area, of in zip(auc, by_class, strict=True))
-        return (
-            Fact("accuracy", tuple(None if one is None else f"{one:.4f}" for one in accuracy)),
-            Fact("AUC", tuple(areas)),
+        figures = (None if share is None else f"{share:.4f}" for share in accuracy)
+        quality = Fact("accuracy", tuple(figures)), Fact("AUC", tuple(areas))
+        tables: tuple[tuple[str, Sequence[Fact], str, Callable[[Any], str]], ...] = (
+            ("Settings that differ", self.settings, "-", option_words),
+            ("What leaks", self.leaks, "not measured", str),
+            ("The federation's part, by column", self.columns, "not measured", percent),
+            ("What training told, right", self.training, "not scored", percent),
+            ("What it cost", self.costs, "-", "{:,.4g}".format),
+            ("The model, on test records", quality, "not measured", str),
         )
+        return tuple(
+            (title, tuple((fact.what, *_cells(fact, without, write)) for fact in facts))
+            for title, facts, without, write in tables
+        )
+
+
+def _cells(fact: Fact, without: str, write: Callable[[Any], str]) -> Iterator[str]:
+    return (without if value is None else write(value) for value in fact.values)
 
 
 def compare_runs(*folders: Path) -> RunComparison:

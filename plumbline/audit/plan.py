@@ -504,10 +504,7 @@ def _plan_beside(
 ) -> AuditPlan:
     """Plan a variant of the request; raises ValueError for one that can't work, before anything is run."""
     variant_request = request.changed(
-        settings=dict(variant.settings),
-        cipher="auto" if variant.sets_cipher else cipher,
-        listed={},
-        try_defences=False,
+        settings=dict(variant.settings), cipher="auto" if variant.sets_cipher else cipher, listed={}, try_defences=False
     )
     recipe = candidates(variant_request).recipe(own_tables).checked()
     return replace(plan_audit(variant_request, recipe, tables), title=variant.title)

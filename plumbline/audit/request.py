@@ -110,8 +110,7 @@ class TableOptions:
         tuple[str, ...], _table("VALUE,VALUE", "What stands for no value: --missing=-9999, or age=-1 of one column.")
     ] = ()
     encoding: Annotated[
-        tuple[str, ...],
-        _table("NAME", "Of text files, where it isn't found out; passive:gb18030 of one party's."),
+        tuple[str, ...], _table("NAME", "Of text files, where it isn't found out; passive:gb18030 of one party's.")
     ] = ()
     sheet: Annotated[
         tuple[str, ...], _table("NAME", "Of workbooks; passive:NAME of one party's; repeat.", repeats=True)

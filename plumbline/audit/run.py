@@ -19,13 +19,7 @@ from rich.text import Text
 
 from attacks import spec_of
 from defences import defence_class
-from plumbline.audit.candidates import (
-    most_trials,
-    read_beside,
-    read_trials,
-    train_beside,
-    try_defences,
-)
+from plumbline.audit.candidates import most_trials, read_beside, read_trials, train_beside, try_defences
 from plumbline.audit.configuration import FILE, ConfigurationError, read_configuration
 from plumbline.audit.console import print_findings
 from plumbline.audit.federating import run_federation

@@ -14,6 +14,7 @@ from rich.table import Table
 from plumbline.audit.request import TableOptions
 from plumbline.terminal import shown_text
 from services.common.identity import Role
+from services.common.setting_texts import listed
 from services.common.settings import Settings
 from services.party.features import load_party_data
 from services.party.party_model import with_unlabelled_tested
@@ -196,7 +197,7 @@ class _ColumnChoices:
         """List a party's columns of a table that is split: those named for it, or what is left."""
         options, present = self.asked, self.present[party]
         features = [name for name in present if name not in (options.id_column, options.label)]
-        named = [options.active_columns, *map(_names, options.passive_columns)]
+        named = [options.active_columns, *map(listed, options.passive_columns)]
         place = self.parties.index(party)
         if place < len(named):
             return [name for name in self._matching(named[place], party) if name in features]
@@ -217,10 +218,6 @@ class _ColumnChoices:
         """Split a pattern into the party that it is for, if it names one, and the rest."""
         party, colon, name = pattern.partition(":")
         return (party, name) if colon and party in self.parties else ("", pattern)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _shared(tables: Mapping[str, TypedTable]) -> set[str]:

@@ -54,7 +54,8 @@ def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
     if not lists:
         return ()
     _check(lists)
-    options = _as_mapping(settings.get("learner_options", {}))
+    options = settings.get("learner_options", {})
+    options = dict(json.loads(options) if isinstance(options, str) else options)
     variants: dict[str, Variant] = {}
     learners = choices.get("learner") or [str(environment_values().get("learner", LinearRegression.name))]
     for learner in learners:
@@ -77,10 +78,6 @@ def variants_of(settings: Mapping[str, Any]) -> tuple[Variant, ...]:
     if useless := [name for name in lists if len({one.terms.get(name) for one in variants.values()}) < 2]:
         raise ValueError(f"{useless[0]} is a list that {' and '.join(learners)} can't use.")
     return tuple(variants.values())
-
-
-def _as_mapping(options: Any) -> dict[str, Any]:
-    return dict(json.loads(options) if isinstance(options, str) else options)
 
 
 def _check(lists: Mapping[str, list[str]]) -> None:

@@ -103,11 +103,6 @@ class Values:
     ticks: Callable[[float, float, int], list[float]]
 
 
-def power_words(exponent: float, _step: float = 0.0) -> str:
-    """Write the number whose logarithm to the base 10 an axis shows."""
-    return number_words(10.0**exponent)
-
-
 def power_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Whole logarithms from ``low`` to ``high``, thinned to ``most`` intervals; with 2 and 5 between where few fit."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
@@ -121,7 +116,8 @@ def power_ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 NUMBERS = Values(number_words, ticks)
-POWERS = Values(power_words, power_ticks)
+# An axis shows the logarithm to the base 10 of its numbers.
+POWERS = Values(lambda exponent, _: number_words(10.0**exponent), power_ticks)
 WHOLE = Values(number_words, partial(ticks, whole=True))
 
 

@@ -36,11 +36,7 @@ class Series:
     style: str
 
 
-def _tick(share: float, step: float) -> str:
-    return percent(share, 0 if not step or step >= 0.01 else 1)
-
-
-PERCENT = Values(_tick, ticks)
+PERCENT = Values(lambda share, step: percent(share, 0 if not step or step >= 0.01 else 1), ticks)
 
 
 def histogram(

@@ -47,15 +47,11 @@ def audit(
         ),
     ] = None,
     config: Annotated[
-        Path | None,
-        _output(metavar="FILE", help="Read options from a file, such as a run's audit.toml."),
+        Path | None, _output(metavar="FILE", help="Read options from a file, such as a run's audit.toml.")
     ] = None,
     quiet: Annotated[bool, _output("--quiet", help="The verdict and the report's path only.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Bytes by message and times as well.")] = False,
-    as_json: Annotated[
-        bool,
-        _output("--json", help="Print the results as one JSON document at the end."),
-    ] = False,
+    as_json: Annotated[bool, _output("--json", help="Print the results as one JSON document at the end.")] = False,
     **options: Any,
 ) -> None:
     """Run a federation of local processes, attack it, and report what leaked.
@@ -136,8 +132,7 @@ def _check_trials(trials: Sequence[Mapping[str, Any]]) -> None:
     missing = [one for one in trials if one["accuracy"] is None]
     if 2 * len(missing) > len(trials):
         console_errors.print(
-            f"plumbline: {len(missing)} of {len(trials)} defences weren't run: {missing[0]['reason']}",
-            style="red",
+            f"plumbline: {len(missing)} of {len(trials)} defences weren't run: {missing[0]['reason']}", style="red"
         )
         raise typer.Exit(MENDABLE)
 

@@ -1,7 +1,7 @@
 """``plumbline attacks`` and ``plumbline defences``: what there is, what each needs, and its options."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from defences.registry import REGISTRY as DEFENCES
 from defences.registry import spec_of as defence_spec
 from plumbline.cli.completion import attack_names, defence_names
 from plumbline.cli.output import AsJson, plain_errors, print_json
+from plumbline.terminal import folded_table
 from vfl.plugin_options import PluginOption, first_line, options_of
 from vfl.plugin_registry import PluginRegistry
 
@@ -49,16 +50,7 @@ def attacks(
     Example: plumbline attacks
     Example: plumbline attacks gia
     """
-    with plain_errors():
-        if name:
-            _show_one(ATTACKS, name, _attack_facts, as_json)
-        elif as_json:
-            print_json(_listed(ATTACKS, _attack_facts))
-        else:
-            entries = _listed(ATTACKS, _attack_facts)
-            for phase, title in _PHASES.items():
-                _print_table(title, [one for one in entries if one.get("phase") == phase])
-            _print_untold(entries, "phase")
+    _show(ATTACKS, name, _attack_facts, "phase", _PHASES, as_json=as_json)
 
 
 def defences(
@@ -72,16 +64,35 @@ def defences(
     Example: plumbline defences
     Example: plumbline defences dp_noise
     """
+    _show(DEFENCES, name, _defence_facts, "sits", {}, as_json=as_json)
+
+
+def _show(
+    registry: PluginRegistry,
+    name: str,
+    facts_of: Callable[[str], dict[str, Any]],
+    fact: str,
+    titles: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """Show one plugin, or a table of all for each value of a fact that has a title, one in all without titles.
+
+    Of which a list doesn't know the fact, as it isn't imported or can't be, it has a line below.
+    """
     with plain_errors():
         if name:
-            _show_one(DEFENCES, name, _defence_facts, as_json)
+            _show_one(registry, name, facts_of, as_json)
             return
-        entries = _listed(DEFENCES, _defence_facts)
+        entries = _listed(registry, facts_of)
         if as_json:
             print_json(entries)
             return
-        _print_table("Defences", [one for one in entries if "sits" in one])
-        _print_untold(entries, "sits")
+        for value, title in (titles or {"": f"{registry.kind.capitalize()}s"}).items():
+            _print_table(title, [entry for entry in entries if fact in entry and value in ("", entry[fact])])
+        for entry in entries:
+            if fact not in entry:
+                typer.echo(f"{entry['name']}: {entry['summary']}")
 
 
 def _listed(registry: PluginRegistry, facts_of: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
@@ -143,13 +154,6 @@ def _terms(entry: dict[str, Any]) -> Iterator[str]:
     yield f"cost: {entry['cost']}" if entry["cost"] else ""
 
 
-def _print_untold(entries: Iterable[dict[str, Any]], fact: str) -> None:
-    """Print a line for each of which a list doesn't know a fact: what isn't imported, or can't be."""
-    for entry in entries:
-        if fact not in entry:
-            typer.echo(f"{entry['name']}: {entry['summary']}")
-
-
 def _show_one(registry: PluginRegistry, name: str, facts_of: Callable[[str], dict[str, Any]], as_json: bool) -> None:
     plugin = registry.class_of(name)
     facts, options = facts_of(name), options_of(plugin)
@@ -179,13 +183,9 @@ def _print_options(console: Console, kind: str, name: str, options: Sequence[Plu
     if not options:
         console.print("\nIt has no options.")
         return
-    table = Table(title="Options", title_justify="left", pad_edge=False)
-    for heading in ("name", "takes", "default", "meaning"):
-        table.add_column(heading, overflow="fold")
-    for option in options:
-        default = "(give it)" if option.is_required else json.dumps(option.default, default=str)
-        table.add_row(*(Text(words) for words in (option.name, option.kind, default, option.meaning)))
-    console.print("", table)
+    defaults = ["(give it)" if one.is_required else json.dumps(one.default, default=str) for one in options]
+    rows = [(one.name, one.kind, default, one.meaning) for one, default in zip(options, defaults, strict=True)]
+    console.print("", folded_table("Options", ("name", "takes", "default", "meaning"), rows))
     example = next((one for one in options if one.default is not None), options[0])
     example_options = json.dumps({name: {example.name: example.default}}, default=str)
     console.print(f"Give them with --set {kind}_options='{example_options}',")

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from plumbline.cli.completion import run_names
 from plumbline.cli.output import INTERRUPTED, AsJson, console_out, plain_errors, print_json
-from plumbline.telling.numbers import percent
-from plumbline.terminal import shown
+from plumbline.terminal import folded_table, shown
 
 if TYPE_CHECKING:
     from plumbline.audit.past_runs import Fact
@@ -72,7 +71,7 @@ def compare(
 
     Example: plumbline runs compare 20260101-120000-bank latest
     """
-    from plumbline.audit.past_runs import compare_runs, find_run, option_words
+    from plumbline.audit.past_runs import compare_runs, find_run
 
     with plain_errors():
         folders = [find_run(name, runs).path for name in (first, second)]
@@ -84,12 +83,9 @@ def compare(
             print_json({"runs": [str(folder) for folder in folders], **pairs, "verdicts": _pair(comparison.verdicts)})
             return
         names = [folder.resolve().name for folder in folders]
-        _print_pairs("Settings that differ", names, comparison.settings, option_words)
-        _print_pairs("What leaks", names, comparison.leaks, str, "not measured")
-        _print_pairs("The federation's part", names, comparison.columns, percent, "not measured")
-        _print_pairs("What training told: right", names, comparison.training, percent, "not scored")
-        _print_pairs("What it cost", names, comparison.costs, "{:,.4g}".format)
-        _print_pairs("The model", names, comparison.quality_words, str, "not measured")
+        for title, rows in comparison.sections:
+            if rows:
+                Console().print(folded_table(title, ("", *names), rows))
         for name, sentence in zip(names, comparison.verdicts.values, strict=True):
             console_out.print(f"{name}: {shown(sentence) or 'no verdict'}")
 
@@ -189,17 +185,3 @@ def _report_of_party(folder: Path, *, as_json: bool) -> None:
 
 def _pair(fact: Fact) -> dict[str, Any]:
     return {"what": fact.what, "first": fact.values[0], "second": fact.values[1]}
-
-
-def _print_pairs(
-    title: str, names: list[str], rows: Sequence[Fact], write: Callable[[Any], str], without: str = "-"
-) -> None:
-    if not rows:
-        return
-    table = Table(title=title, title_justify="left")
-    for heading in ("", *names):
-        table.add_column(heading, overflow="fold")
-    for fact in rows:
-        cells = (without if value is None else shown(write(value)) for value in fact.values)
-        table.add_row(*map(Text, (shown(fact.what), *cells)))
-    Console().print(table)

@@ -10,9 +10,14 @@ import typer
 
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
 
-app = typer.Typer(no_args_is_help=True, help="Show what a party keeps across restarts, or forget it.")
+app = typer.Typer(no_args_is_help=True)
 
 _Folder = Annotated[Path | None, typer.Option("--dir", help="The folder; default: PLUMBLINE_STATE_DIR.")]
+
+
+@app.callback()
+def state() -> None:
+    """Show what a party keeps across restarts, or forget it."""
 
 
 @app.command()
@@ -35,10 +40,7 @@ def show(folder: _Folder = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def clear(
-    folder: _Folder = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-) -> None:
+def clear(folder: _Folder = None, yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False) -> None:
     """Forget the models and the answers of a party whose service is stopped; the federation then has to train again.
 
     The secret of its defences stays: drawn anew, it would tell more. So do the counts of what records were answered

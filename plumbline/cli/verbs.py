@@ -4,10 +4,12 @@
 Such an object is a Typer app, or a function that Typer makes a command of. It is imported when it is asked for.
 """
 
+import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -19,66 +21,28 @@ from plumbline.cli.output import MENDABLE, console_errors
 from vfl.installed_plugins import error_line, installed_plugins, origin
 
 GROUP = "plumbline.verbs"
-# Ours, in the order of the help: where each is, and what the list of all says of it.
+# Ours, in the order of the help: where each is.
 OURS = {
-    "serve": ("services:serving", "Run one service of a federation until it is stopped."),
-    "certs": (
-        "services:certs",
-        "Make a certificate authority and one certificate per role: coordinator, active, passive parties, operator.",
-    ),
-    "doctor": (
-        "doctor:doctor",
-        "Look at what a service needs before its first session, with the settings that `plumbline serve` would have.",
-    ),
-    "preflight": (
-        "preflight:preflight",
-        "Bound what a passive party's own table will leak of itself by predictions, before it joins.",
-    ),
-    "audit": ("audits:audit", "Run a federation of local processes, attack it, and report what leaked."),
-    "judge": (
-        "judging_received:judge",
-        "Judge what was received, or will be: what its receiver, who also knows some records, learns of secret "
-        "columns.",
-    ),
-    "train": (
-        "operators:train",
-        "Have a running federation align, agree and train, and watch it. The job goes on without its watcher.",
-    ),
-    "cancel": (
-        "operators:cancel",
-        "End the job that a running federation is at, at every party. The model that it serves stays.",
-    ),
-    "predict": ("operators:predict", "Ask a running federation for confidence scores, as CSV or JSON."),
-    "status": (
-        "watching:status",
-        "Show what a running federation is doing, its parties and its model, and what stands against a prediction.",
-    ),
-    "attacks": ("plugins:attacks", "List the attacks, or show one with its options."),
-    "defences": ("plugins:defences", "List the defences, or show one with its options."),
-    "report": (
-        "reports:report",
-        "Judge a run once more, and write its report again from its folder; or tell what one party may know of a "
-        "session.",
-    ),
-    "ui": (
-        "reports:ui",
-        "Show the runs of a folder in a browser of this machine until Ctrl-C: list, filter, compare, open reports.",
-    ),
-    "whatif": (
-        "what_if:whatif",
-        "Say which columns of an audited federation could go or be coarser, and what that costs in AUC.",
-    ),
-    "runs": (
-        "reports:app",
-        "List the runs of a folder, newest first: what each asked, how it ended, and what it found.",
-    ),
-    "new": (
-        "new_plugins:new",
-        "Write a package of an attack, a defence, a learner or a protocol, with its test, into a folder of its name.",
-    ),
-    "state": ("state:app", "Show what a party keeps across restarts, or forget it."),
-    "log": ("audit_logs:app", "Look whether a party's audit log is what was written."),
-    "datasets": ("datasets:app", "List the registered data sets."),
+    "serve": "services:serving",
+    "certs": "services:certs",
+    "doctor": "doctor:doctor",
+    "preflight": "preflight:preflight",
+    "audit": "audits:audit",
+    "judge": "judging_received:judge",
+    "train": "operators:train",
+    "cancel": "operators:cancel",
+    "predict": "operators:predict",
+    "status": "watching:status",
+    "attacks": "plugins:attacks",
+    "defences": "plugins:defences",
+    "report": "reports:report",
+    "ui": "reports:ui",
+    "whatif": "what_if:whatif",
+    "runs": "reports:app",
+    "new": "new_plugins:new",
+    "state": "state:app",
+    "log": "audit_logs:app",
+    "datasets": "datasets:app",
 }
 # Options that a command of its own has, and a verb of another's hasn't.
 _OF_THE_WHOLE = ("install_completion", "show_completion")
@@ -144,10 +108,9 @@ class Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Find a verb; None for a name that there isn't."""
         if cmd_name in OURS:
-            place, sentence = OURS[cmd_name]
             if self._lists:
-                return TyperCommand(cmd_name, help=sentence)
-            return _command(cmd_name, EntryPoint(cmd_name, f"{__package__}.{place}", GROUP).load())
+                return TyperCommand(cmd_name, help=_first_paragraph(cmd_name))
+            return _command(cmd_name, EntryPoint(cmd_name, f"{__package__}.{OURS[cmd_name]}", GROUP).load())
         points = self._brought.get(cmd_name)
         if points is None:
             return None
@@ -161,6 +124,14 @@ class Verbs(TyperGroup):
         # Who proposes one takes it from these.
         self.commands = dict.fromkeys(self.list_commands(ctx))  # type: ignore[assignment]
         return super().resolve_command(ctx, args)
+
+
+def _first_paragraph(name: str) -> str:
+    """Read what a verb of ours says of itself first, or of the verb without another one; nothing is imported for it."""
+    source = Path(__file__).with_name(f"{OURS[name].partition(':')[0]}.py").read_text(encoding="utf-8")
+    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    said = next(node for node in functions if node.name in (name, f"list_{name}"))
+    return " ".join((ast.get_docstring(said) or "").partition("\n\n")[0].split())
 
 
 def _is_ours(point: EntryPoint) -> bool:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from plumbline.cli.completion import run_names
 from plumbline.cli.output import AsJson, console_out, plain_errors, print_json
-from plumbline.terminal import shown_text
+from plumbline.terminal import folded_table, shown_text
 from services.common.setting_texts import listed
 from vfl.data.columns import COARSENINGS
 
@@ -68,11 +67,6 @@ def _print(results: WhatIf) -> None:
     from plumbline.judge.column_sets import HEADINGS, sentences
 
     for title, rows in results.groups:
-        table = Table(title=f"{title} (SIMULATED)", title_justify="left")
-        for heading in HEADINGS:
-            table.add_column(heading, overflow="fold")
-        for row in rows:
-            table.add_row(*map(shown_text, row))
-        Console().print(table)
+        Console().print(folded_table(f"{title} (SIMULATED)", HEADINGS, rows))
     for sentence in sentences(results):
         console_out.print(shown_text(sentence))

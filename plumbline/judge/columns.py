@@ -259,14 +259,10 @@ def sources_of(party: str, party_features: PartyFeatures, features: FloatArray, 
                 features,
                 (float(offsets[group][0]), float(scales[group][0])),
             ),
-            role=_role(str(roles[group][0])),
+            role=next((role for role in ROLES if role == str(roles[group][0])), ""),
         )
         for group in groups
     ]
-
-
-def _role(text: str) -> ColumnRole:
-    return next((one for one in ROLES if one == text), "")
 
 
 def _source(

@@ -11,13 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import attacks
-from attacks import (
-    AuxiliaryRows,
-    Level,
-    PassiveMoments,
-    PredictionView,
-    reconstruct,
-)
+from attacks import AuxiliaryRows, Level, PassiveMoments, PredictionView, reconstruct
 from attacks.registry import FROM_RECORDS, LEARNED
 from plumbline.judge.clusters import Clusters
 from plumbline.judge.columns import READ, TOLERANCE, Category, LogScale, Source, SourceKind

@@ -1,6 +1,6 @@
 """Everything that a run tells an auditor: summary, what attacks found, the answer to a person, defences tried."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, overload
 
@@ -162,9 +162,6 @@ class Findings(Sequence[Finding]):
 
     def __len__(self) -> int:
         return len(self.predictions.attacks) + len(self.training)
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter((*self.predictions.attacks, *self.training))
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...

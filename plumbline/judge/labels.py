@@ -210,7 +210,12 @@ class LabelGuesses:
     def _guesses(self, level: Level) -> list[Losses]:
         """List what a party of a level guesses: priors, given labels and, of records, classifiers of its own."""
         learned = self._learned if level == "records" else []
-        return [*_priors(self._truth, self._rows), *learned, *self._given]
+        labels = self._truth[self._rows]
+        priors = [
+            Losses("any class", "nothing", _blind(labels)[:, None]),
+            Losses("the most frequent class", "marginals", _most_frequent(labels)[:, None]),
+        ]
+        return [*priors, *learned, *self._given]
 
     @cached_property
     def _learned(self) -> list[Losses]:
@@ -250,14 +255,6 @@ def _filled(answers: IntArray, truth: IntArray, level: Level) -> FloatArray:
     """1 for each wrong answer, (m, 1); where there is none, what guessing it costs."""
     guess = _blind(truth) if level == "nothing" else _most_frequent(truth)
     return np.where(answers == _UNANSWERED, guess, (answers != truth).astype(np.float64))[:, None]
-
-
-def _priors(truth: IntArray, rows: IntArray) -> list[Losses]:
-    labels = truth[rows]
-    return [
-        Losses("any class", "nothing", _blind(labels)[:, None]),
-        Losses("the most frequent class", "marginals", _most_frequent(labels)[:, None]),
-    ]
 
 
 def _blind(truth: IntArray) -> FloatArray:

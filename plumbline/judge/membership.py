@@ -192,12 +192,7 @@ def _attacked(folder: RunFolder, summary: RunSummary, learner: LinearRegression)
         return own_log_odds(features[rows] @ class_rows(weights).T, data.labels)
 
     # Weights that were shared took steps without centring: their default plan has twice as many, and ends near these.
-    descent = partial(
-        GradientDescent,
-        epochs=epochs,
-        learning_rate=learner.rate(len(names)),
-        own_moments=learner.steps == "own_moments",
-    )
+    descent = partial(learner.in_one_place, epochs=epochs, parties=len(names))
 
     def start() -> FloatArray:
         columns = weights.shape[1]

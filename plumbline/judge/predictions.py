@@ -22,25 +22,13 @@ from plumbline.judge.evidence import (
 )
 from plumbline.judge.federation_part import Comparison, Judged, LevelVerdict, at, beside_each_other
 from plumbline.judge.lights import are_too_few, light_of_column, worst
-from plumbline.judge.measures import (
-    Interval,
-    covered,
-    misses,
-    mse_per_feature,
-    r_squared,
-)
+from plumbline.judge.measures import Interval, covered, misses, mse_per_feature, r_squared
 from plumbline.judge.truth import Truth
 from plumbline.telling.numbers import percent
 from services.common.limits import LARGEST_SHARE
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
-from services.common.run_records import (
-    DONE,
-    FAILED,
-    NOT_APPLICABLE,
-    AttackStatus,
-    PredictionAttackOutcome,
-)
+from services.common.run_records import DONE, FAILED, NOT_APPLICABLE, AttackStatus, PredictionAttackOutcome
 from services.common.session_limit import SessionLimit
 from vfl.arrays import FloatArray
 

@@ -18,7 +18,7 @@ from attacks.training.tree_views import tree_view
 from attacks.training_views import Equations, OwnStep, TrainingView, simulated_view
 from services.common.agreement import Agreement
 from vfl.arrays import FloatArray, IntArray
-from vfl.learning import GradientDescent, VerticalData, initial_weights
+from vfl.learning import VerticalData, initial_weights
 from vfl.learning.learner import Forward, LearnerError, OwnData, Send, TrainingColumns
 from vfl.learning.linear.regression import LinearRegression
 from vfl.learning.network import Network, train_network
@@ -85,9 +85,7 @@ def clear_session(
         initial_weights(family.initialisation, block.shape[1], columns, total_features=total, generator=generator)
         for block in blocks
     ]
-    descent = GradientDescent(
-        schedule, plan.epochs, family.rate(len(blocks)), own_moments=family.steps == "own_moments"
-    )
+    descent = family.in_one_place(schedule, plan.epochs, len(blocks))
     spared = [np.zeros(block.shape[1], dtype=np.bool_) for block in blocks]
     spared[0][-1] = True  # the label party's bias
     run = simulate_oracle(

@@ -211,7 +211,5 @@ def write_before(run: Path, before: Before) -> None:
 
 def read_before(run: Path) -> Before | None:
     """Read it from a run's folder; None where nobody asked. Raises RunFolderError for a broken file."""
-    if not os.path.lexists(path := run / "before.json"):
-        return None
-    before: Before = parsed(Before, read_json(path), path)
-    return before
+    path = run / "before.json"
+    return parsed(Before, read_json(path), path) if os.path.lexists(path) else None

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.table import Table
 
 from plumbline.audit.console import print_answer
 from plumbline.audit.folder import (
@@ -31,7 +30,7 @@ from plumbline.received.kinds import grouped
 from plumbline.received.mounting import mount
 from plumbline.received.received_findings import ReceivedFindings, read_received_findings
 from plumbline.received.received_tables import JudgeFacts, ReceivedRecords, read_received
-from plumbline.terminal import shown_text
+from plumbline.terminal import folded_table, shown_text
 from services.common.durable import write_durably
 from services.common.run_files import parsed
 from vfl.data.faults import counted
@@ -118,12 +117,7 @@ def print_before(console: Console, run: AuditFolder) -> None:
     if (before := read_before(run.path)) is None:
         return
     for title, rows in before.groups:
-        table = Table(title=title, title_justify="left")
-        for heading in HEADINGS:
-            table.add_column(heading, overflow="fold")
-        for row in rows:
-            table.add_row(*map(shown_text, row))
-        console.print(table)
+        console.print(folded_table(title, HEADINGS, rows))
     for sentence in before.sentences:
         console.print(shown_text(sentence), highlight=False)
 
@@ -153,7 +147,7 @@ def judged_again(run: AuditFolder) -> ReceivedFindings:
         RunFolderError: where a file of it is missing or broken.
     """
     config = read_facts(run)
-    facts: JudgeFacts = parsed(JudgeFacts, dict(config["plan"]).get(_KEY), run.config)
+    facts = parsed(JudgeFacts, dict(config["plan"]).get(_KEY), run.config)
     findings = read_received_findings(run.parties, facts)
     write_findings(run, findings, config)
     return findings

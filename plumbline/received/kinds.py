@@ -194,11 +194,8 @@ def encoded(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn], known: Int
 
 def of_kind(frame: "pd.DataFrame", columns: Sequence[ReceivedColumn], kind: Kind) -> FloatArray:
     """Take the columns of a kind as they are, texts as numbers of their values, NaN for gaps: (records, c)."""
-    names = [one.name for one in columns if one.kind == kind]
-    numbers = np.empty((len(frame), len(names)))
-    for place, name in enumerate(names):
-        numbers[:, place] = numbers_or_codes(frame[name])
-    return numbers
+    numbers = [numbers_or_codes(frame[one.name]) for one in columns if one.kind == kind]
+    return np.column_stack([np.empty((len(frame), 0)), *numbers])
 
 
 def numbers_or_codes(cells: "pd.Series[float]") -> FloatArray:

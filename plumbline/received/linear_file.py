@@ -161,5 +161,4 @@ class LinearReader:
         content = read_json(path, AGAIN, AGAIN)
         if not isinstance(content, dict) or content.get("model") != "linear":
             return None
-        model: LinearModel = parsed(LinearModel, content, path, AGAIN)
-        return model
+        return parsed(LinearModel, content, path, AGAIN)

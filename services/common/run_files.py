@@ -6,11 +6,11 @@ declares; nothing is unpickled, and nothing is allocated that the file doesn't h
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,10 +106,10 @@ def read_json(path: Path, missing: str = AGAIN, again: str = AGAIN, most: int = 
         raise RunFolderError(f"{path} is broken: {escaped(str(error), _MOST_SAID)}. {again}") from error
 
 
-def parsed(kind: Any, content: Any, path: Path, again: str = AGAIN) -> Any:
+def parsed(kind: type[T], content: Any, path: Path, again: str = AGAIN) -> T:
     """Read a file as its type, strictly: no text for a number. Raises RunFolderError naming the first fault."""
     try:
-        return _validator(kind).validate_json(to_json(content), strict=True)
+        return cast(T, _validator(cast(Hashable, kind)).validate_json(to_json(content), strict=True))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = escaped(".".join(str(part) for part in first["loc"]), _MOST_SAID)

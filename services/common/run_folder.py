@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -305,7 +305,7 @@ def _parsed(kind: type[T], content: Any, path: Path) -> T:
             f"{path} has schema {one_line(repr(content['schema']))} and this version of Plumbline reads {SCHEMA}: "
             "read it with the version that wrote it, or run it again."
         )
-    return cast(T, parsed(kind, content, path))
+    return parsed(kind, content, path)
 
 
 def _scores_in(record: Mapping[str, Any], classes: int, path: Path) -> DeliveredScores:

@@ -104,10 +104,9 @@ class RunEntry:
 def _entry(file: Path) -> RunEntry | None:
     """Read a run's entry; None where there is none that can be read: its report is made again."""
     try:
-        entry: RunEntry = parsed(RunEntry, read_json(file, most=MOST_SHORT_BYTES), file)
+        return parsed(RunEntry, read_json(file, most=MOST_SHORT_BYTES), file)
     except RunFolderError:
         return None
-    return entry
 
 
 class WatchPages:
@@ -131,10 +130,6 @@ class WatchPages:
     def report_of(self, session_id: str) -> Path:
         """Tell where a session's report is, or will be."""
         return self.run_folder(session_id) / _REPORT
-
-    def has_run(self, session_id: str) -> bool:
-        """Tell whether a session's report is complete: its entry is written after it."""
-        return _entry(self.run_folder(session_id) / _RUN) is not None
 
     def add(self, session_id: str, entry: RunEntry) -> None:
         """List a run whose report has been written."""
@@ -254,7 +249,8 @@ def report(
     """
     lines, trouble = status_lines(status), trouble_lines(status)
     awaits_passive = bool(load_attacks(settings.attacks, settings.attack_options, Role.PASSIVE)[1])
-    if not pages.has_run(status.session_id):
+    # Its entry is written after the report is complete.
+    if _entry(pages.run_folder(status.session_id) / _RUN) is None:
         pages.show([*lines, "The auditor is judging what leaked."], trouble)
         with tempfile.TemporaryDirectory(prefix="plumbline-") as scratch:
             try:

@@ -6,15 +6,14 @@ it; never what parties wrote. Whatever a folder holds is words on a page, and a 
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, quote
 
-from plumbline.audit.past_runs import Fact, PastRun, compare_runs, is_run, option_words, read_run, unreadable
+from plumbline.audit.past_runs import PastRun, compare_runs, is_run, read_run, unreadable
 from plumbline.audit.watching.page_server import Page, PageHandler
 from plumbline.charts.axes import Axis, Values, padded
 from plumbline.charts.dates import day_ticks, day_words
@@ -22,7 +21,6 @@ from plumbline.charts.drawings import PERCENT, Series, lines
 from plumbline.charts.marks import Chart
 from plumbline.report.html import template
 from plumbline.telling.document import LIGHT_WORDS
-from plumbline.telling.numbers import percent
 from services.common.words import escaped
 
 # What of a run's folder a browser may have.
@@ -159,25 +157,11 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
     return template("runs_compared.html").render(
         runs=runs,
         light_words=LIGHT_WORDS,
-        sections=(
-            ("Settings that differ", _rows(comparison.settings, "-", option_words)),
-            ("What leaks", _rows(comparison.leaks, "not measured")),
-            ("The federation's part, by column", _rows(comparison.columns, "not measured", percent)),
-            ("What training told, right", _rows(comparison.training, "not scored", percent)),
-            ("What it cost", _rows(comparison.costs, "-", "{:,.4g}".format)),
-            ("The model, on test records", _rows(comparison.quality_words, "not measured")),
-        ),
+        sections=[
+            (title, [[escaped(cell, _MOST_SAID) for cell in row] for row in rows])
+            for title, rows in comparison.sections
+        ],
     )
-
-
-def _rows(facts: Sequence[Fact], without: str, write: Callable[[Any], str] = str) -> list[tuple[str, ...]]:
-    return [
-        (
-            escaped(one.what, _MOST_SAID),
-            *(without if value is None else escaped(write(value), _MOST_SAID) for value in one.values),
-        )
-        for one in facts
-    ]
 
 
 class RunPagesHandler(PageHandler):

@@ -26,8 +26,10 @@ from vfl.learning.learner import (
 )
 from vfl.learning.linear.initialisation import Initialisation, initial_weights
 from vfl.learning.linear.own_moments import OwnMoments, OwnMomentsDescent, PlainDescent, TurnedMoments, turn_of
+from vfl.learning.linear.reference import GradientDescent
 from vfl.learning.linear.scheme import ResidualScheme, residual_columns
 from vfl.learning.networks import product_by_record
+from vfl.learning.schedule import BatchSchedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,10 @@ class LinearRegression(Learner):
     def rate(self, parties: int) -> float:
         """Give what a step's direction is multiplied by, of so many parties."""
         return self.learning_rate if self.steps == "plain" else 2.0 * self.learning_rate / parties
+
+    def in_one_place(self, schedule: BatchSchedule, epochs: int, parties: int) -> GradientDescent:
+        """Make the descent of a training of so many parties in one place."""
+        return GradientDescent(schedule, epochs, self.rate(parties), own_moments=self.steps == "own_moments")
 
     def descent(
         self,

@@ -182,9 +182,9 @@ def test_an_area_stands_with_what_carries_it_in_lists_and_comparisons(tmp_path: 
     ]
     words = ("0.912 (95 %: 0.84 to 0.95), 100 positive records", "0.91, of how many positive records wasn't kept")
     assert tuple(run.area_words for run in reversed(past_runs(tmp_path))) == (*words, "")
-    assert compare_runs(*folders).quality_words == (
-        Fact("accuracy", ("0.9000",) * 3),
-        Fact("AUC", (*words, None)),
+    assert compare_runs(*folders).sections[-1] == (
+        "The model, on test records",
+        (("accuracy", *("0.9000",) * 3), ("AUC", *words, "not measured")),
     )
 
 

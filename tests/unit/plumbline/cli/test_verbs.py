@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from plumbline.cli import app
-from plumbline.cli.verbs import GROUP, OURS
+from plumbline.cli.verbs import GROUP, OURS, _first_paragraph
 from tests.harness.documented_plugin import install, lay_out
 
 RUNNER = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"})
@@ -49,7 +49,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_the_list_of_all_says_of_a_verb_what_the_verb_says_first(name: str) -> None:
     command: Any = get_command(app)
     verb = command.get_command(Context(command), name)
-    assert " ".join(verb.help.split("\n\n")[0].split()) == OURS[name][1]
+    assert " ".join(verb.help.split("\n\n")[0].split()) == _first_paragraph(name)
 
 
 def test_a_function_becomes_a_verb_with_its_options_and_examples(folder: Path) -> None:
