@@ -119,9 +119,10 @@ def test_columns_are_shown_in_their_own_units(root: Element) -> None:
     ]
     assert max(ticks) > 50_000
     # The nearest attack is off by a twentieth of the range of 90,000.
-    first = next(iter(drawings["By attack: typical error"].all("rect"))).one("title").text
-    assert first.startswith("half_star: ± ")
-    assert float(first.rpartition(" ")[2].replace(",", "")) == pytest.approx(4_500, rel=0.2)
+    rows = list(income.one("table").one("tbody").all("tr"))
+    assert [row.one("th").text for row in rows] == ["guessed anyway", "half_star", "rcc2"]
+    off = next(iter(rows[1].all("td"))).text
+    assert float(off.removeprefix("± ").replace(",", "")) == pytest.approx(4_500, rel=0.2)
 
 
 def test_attacks_are_sorted_by_strength_and_those_without_a_result_say_why(root: Element) -> None:
