@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -226,15 +227,6 @@ def _attacks(findings: ShownFindings) -> _Rows:
         yield one.attack, one.level, one.status, *_interval(one.mse), one.records, one.seconds, one.reason
 
 
-def _training(findings: ShownFindings) -> _Rows:
-    for one in findings.training:
-        yield one.attack, one.party, one.kind, one.success, one.resolved, one.seconds, one.reason
-
-
-def _persons(findings: ShownFindings) -> _Rows:
-    return ((one.name, one.adversary, one.words, one.is_measured) for one in findings.persons.rows)
-
-
 def _named(answer: ColumnAnswer) -> tuple[str, ...]:
     return answer.party, answer.column, answer.kind, answer.light
 
@@ -244,10 +236,12 @@ def _interval(interval: Interval | None) -> tuple[float, ...]:
 
 
 _LEVELS = "party column kind light level known_as known_by_guessing known part part_low part_high attack guess"
+_TRAINED = attrgetter("attack", "party", "kind", "success", "resolved", "seconds", "reason")
+_ANSWERED = attrgetter("name", "adversary", "words", "is_measured")
 _FRAMES: Mapping[str, tuple[str, Callable[[ShownFindings], _Rows]]] = {
     "columns": ("party column kind light part low high attack finding", _columns),
     "levels": (_LEVELS, _levels),
     "attacks": ("attack knows status mse low high records seconds reason", _attacks),
-    "training": ("attack party of right answered seconds reason", _training),
-    "persons": ("question adversary finding is_measured", _persons),
+    "training": ("attack party of right answered seconds reason", lambda findings: map(_TRAINED, findings.training)),
+    "persons": ("question adversary finding is_measured", lambda findings: map(_ANSWERED, findings.persons.rows)),
 }

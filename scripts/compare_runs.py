@@ -85,6 +85,8 @@ LEFT_OUT = frozenset(
     {
         *("seconds", "forecast_seconds", "pace", "timings", "encrypt", "wait", "product", "mask", "decrypt", "update"),
         *("peak_memory_bytes", "bytes_by_message", "session_id", "key_id", "versions", "runs"),
+        # Words and drawings of the numbers that stand beside it.
+        "document",
         # What a plan's learner says by its name.
         "installed_model",
     }

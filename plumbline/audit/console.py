@@ -17,7 +17,7 @@ from plumbline.judge.summary import expectations
 from plumbline.judge.variant_results import then_how
 from plumbline.report import run_tables as tables
 from plumbline.report.cards import evidence_of
-from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light, Table
+from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light, Shade, Table
 from plumbline.terminal import shown_text
 from services.common.run_records import NOT_APPLICABLE
 from vfl.data.faults import counted
@@ -82,7 +82,6 @@ def _tables(findings: Findings, elapsed: float) -> Iterator[Table]:
     yield tables.absent_table(findings)
     yield tables.run_table(summary, elapsed)
     yield tables.protection_table(summary, answer)
-    yield tables.defences_table(findings)
     yield tables.stages_table(summary, answer)
     yield tables.traffic_table(summary.bytes_by_message)
 
@@ -148,14 +147,14 @@ def _longest_word(table: Table, place: int) -> int:
     return max(map(len, re.split(r" (?!to )", " ".join((table.headings[place], *cells)))))
 
 
-def _words(cell: str | Cell) -> str:
-    return cell.words if isinstance(cell, Cell) else cell
+def _words(cell: str | Cell | Shade) -> str:
+    return cell if isinstance(cell, str) else cell.words
 
 
-def _drawn(cell: str | Cell, *, is_first: bool) -> Text:
-    if isinstance(cell, str):
+def _drawn(cell: str | Cell | Shade, *, is_first: bool) -> Text:
+    if not isinstance(cell, Cell):
         # An attack's name breaks before its options where it must.
-        return shown_text(re.sub(r"(?<=\w),(?=\w+=)", ", ", re.sub(r"(?<=\w)\((?=\w+=)", " (", cell)))
+        return shown_text(re.sub(r"(?<=\w),(?=\w+=)", ", ", re.sub(r"(?<=\w)\((?=\w+=)", " (", _words(cell))))
     _, colour, word = _LIGHTS[cell.light]
     if is_first:
         return shown_text(cell.words, colour)

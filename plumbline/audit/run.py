@@ -153,11 +153,12 @@ def judged(run: AuditFolder, request: AuditRequest, progress: Progress | None = 
 
 
 def write_findings(run: AuditFolder, findings: Findings, facts: Mapping[str, Any]) -> None:
-    """Write every number of the report as JSON, and the report; ``facts`` are those of config.json."""
+    """Write the report, and every number of it with the document that it shows as JSON; ``facts``: of config.json."""
     from plumbline.report.page import write_report  # slow to import
 
-    write_durably(run.results, json.dumps(findings.as_dict(), indent=1).encode())
-    write_report(run.report, findings, dict(facts), run.parties)
+    document = write_report(run.report, findings, dict(facts), run.parties)
+    results = {**findings.as_dict(), "document": asdict(document)}
+    write_durably(run.results, json.dumps(results, indent=1).encode())
     answer, summary = findings.answer, findings.summary
     quality = summary.accuracy, summary.auc, summary.tested_by_class
     short = RunVerdict(findings.glance.sentence, answer.light, answer.largest_part, *quality)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from plumbline.charts.axes import NUMBERS, WHOLE, Axis, ChartFrame, Values, frame, number_words, padded, ticks
+from plumbline.charts.axes import NUMBERS, WHOLE, Axis, ChartFrame, Values, frame, padded, ticks
 from plumbline.charts.marks import Anchor, Bar, Chart, Mark, Trace, Word
-from plumbline.telling.numbers import Between, percent
+from plumbline.telling.numbers import percent
 from vfl.arrays import FloatArray
 
 WIDTH = 340.0
@@ -248,22 +248,6 @@ def _covers(name: Word, other: Word) -> bool:
     return abs(name.y - other.y) < _LINE and start < end and begin < stop
 
 
-def share_bar(title: str, share: Between | None, style: str = "leak") -> Chart:
-    """Draw one share as a bar with its interval, in units of percent: a row of a ranked table, as wide as its cell.
-
-    Args:
-        title: what the bar shows, with its number: rows have no axis.
-        share: None draws the empty track.
-        style: class of the bar.
-    """
-    marks: list[Mark] = [Bar(0, 6, 100, 10, "track")]
-    if share is not None:
-        low, high = 100 * share.low, 100 * share.high
-        marks.append(Bar(0, 6, 100 * share.mean, 10, style, title))
-        marks += [Bar(low, 10, max(0.2, high - low), 2, "whisker", title)]
-    return Chart(title, "", 100, 22, tuple(marks))
-
-
 def counts(title: str, names: Sequence[str], truth: FloatArray, estimate: FloatArray | None) -> Chart:
     """Compare how often each of a few values is true and is estimated, one pair of bars a value.
 
@@ -290,88 +274,6 @@ def counts(title: str, names: Sequence[str], truth: FloatArray, estimate: FloatA
     described = "; ".join(f"{name} {percent(float(share))}" for name, share in zip(names, truth, strict=True))
     key = (("truth", "true"),) if estimate is None else (("truth", "true"), ("estimate-bar", "estimated"))
     return Chart(title, f"True shares: {described}.", WIDTH, 8 + row * len(names), tuple(marks), key)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a stacked bar.
-
-    Attributes:
-        name: what it is, for the key.
-        value: its length, from 0.
-        style: class of the style sheet.
-    """
-
-    name: str
-    value: float
-    style: str
-
-
-def stacked(title: str, rows: Sequence[tuple[str, Sequence[Part]]], unit: str) -> Chart:
-    """Draw one bar of parts end to end for each row, on a common scale.
-
-    Args:
-        title: of the chart.
-        rows: a name and its parts, in the same order in every row.
-        unit: of the parts.
-    """
-    longest = max(sum(part.value for part in parts) for _, parts in rows) or 1.0
-    marks: list[Mark] = []
-    for number, (name, parts) in enumerate(rows):
-        y, x, total = 4 + 36.0 * number, 0.0, sum(part.value for part in parts)
-        marks.append(Word(0, y + 11, cut(name, 30)))
-        marks.append(Word(WIDTH - 4, y + 11, f"{number_words(total)} {unit}", "end"))
-        for part in parts:
-            width = (WIDTH - 4) * part.value / longest
-            tooltip = f"{name}, {part.name}: {number_words(part.value)} {unit}"
-            marks.append(Bar(x, y + 16, width, 12, f"{part.style} filled", tooltip))
-            x += width
-    caption = "; ".join(f"{name} {number_words(sum(part.value for part in parts))} {unit}" for name, parts in rows)
-    key = tuple((f"{part.style} filled", part.name) for part in rows[0][1])
-    return Chart(title, f"{caption}.", WIDTH, 8 + 36 * len(rows), tuple(marks), key)
-
-
-@dataclass(frozen=True)
-class Amount:
-    """A bar of a chart of amounts.
-
-    Attributes:
-        name: above the bar, whole.
-        words: the amount as a person reads it.
-        value: from 0; what is beyond the chart's end is drawn to there.
-        style: class of the bar.
-    """
-
-    name: str
-    words: str
-    value: float
-    style: str
-
-
-def amounts(title: str, rows: Sequence[Amount], *, end: float, guess: float, guess_words: str) -> Chart:
-    """Draw one bar below another, from 0 to ``end``, with a line at what guessing costs.
-
-    Args:
-        title: of the chart.
-        rows: its bars.
-        end: the amount at the right end; above 0.
-        guess: where the line stands.
-        guess_words: what the line is.
-    """
-    row, right = 30.0, WIDTH - 10
-    x = right * min(1.0, guess / end)
-    height = 8 + row * len(rows)
-    marks: list[Mark] = []
-    for number, amount in enumerate(rows):
-        y = 4 + row * number
-        marks.append(Word(0, y + 10, cut(amount.name, 38)))
-        marks.append(Word(right, y + 10, amount.words, "end"))
-        length = max(0.5, right * min(1.0, amount.value / end))
-        marks.append(Bar(0, y + 14, length, 9, amount.style, f"{amount.name}: {amount.words}"))
-        # Beside the bars only: it must not cross their names.
-        marks.append(Trace(((x, y + 12), (x, y + 25)), "guess-mark", guess_words))
-    caption = "; ".join(f"{one.name} {one.words}" for one in rows)
-    return Chart(title, f"{caption}. {guess_words}.", WIDTH, height, tuple(marks), (("guess-mark", guess_words),))
 
 
 def cut(text: str, most: int) -> str:

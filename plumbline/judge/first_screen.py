@@ -4,23 +4,30 @@ from attacks import Level
 from plumbline.judge.answer import Answer, ColumnAnswer, errors_words, hits_words, log_words, read_words, without_part
 from plumbline.judge.federation_part import LevelVerdict, at
 from plumbline.telling.document import ColumnLine, Document, Glance
-from plumbline.telling.numbers import ends_words, percent
+from plumbline.telling.numbers import percent
 
 
 def document_of(answer: Answer, glance: Glance | None = None) -> Document:
     """Make the first screen of an answer; ``glance``: its matrix, and the sentence that goes before it."""
-    columns = tuple(column_line(one, answer.called(one.party)) for one in answer.columns)
     first, *rest = [*([glance.sentence] if glance else []), *answer.sentences] or [""]
-    return Document(first, answer.light, glance, columns, tuple(rest))
+    return Document(first, answer.light, glance, lines_of(answer), tuple(rest))
 
 
-def column_line(column: ColumnAnswer, party: str, level: Level | None = None) -> ColumnLine:
+def lines_of(answer: Answer, level: Level | None = None) -> tuple[ColumnLine, ...]:
+    """Say what is told of each column, at one level or at what its light is of first."""
+    return tuple(
+        column_line(one, answer.called(one.party), level, number) for number, one in enumerate(answer.columns, start=1)
+    )
+
+
+def column_line(column: ColumnAnswer, party: str, level: Level | None = None, number: int = 0) -> ColumnLine:
     """Say what is told of a column.
 
     Args:
         column: the verdict on it.
         party: whose it is, as a person calls it.
         level: what the adversary knows beforehand; None for what the column's light is of first.
+        number: its place among all columns.
     """
     level = level or column.headline
     verdict = at(column.levels, level)
@@ -33,13 +40,13 @@ def column_line(column: ColumnAnswer, party: str, level: Level | None = None) ->
         level=level,
         guess=guess,
         attack=attack,
-        part=None if verdict.part is None else verdict.part.mean,
-        ends="" if verdict.part is None else ends_words(verdict.part),
+        part=verdict.part,
         without=without_part(verdict),
         by=verdict.attack,
         alone=_share(at(column.one_session, level)) if column.one_session else "",
         more=tuple(filter(None, (words(column, level) for words in (log_words, hits_words, read_words)))),
         is_exposed=verdict.is_exposed,
+        number=number,
     )
 
 

@@ -127,9 +127,9 @@ def write_findings(run: AuditFolder, findings: ReceivedFindings, facts: Mapping[
     from plumbline.received.received_page import write_received_page  # slow to import
 
     before = read_before(run.path)
+    document = write_received_page(run.report, findings, facts, before)
     results = findings.as_dict() | ({} if before is None else {"before": asdict(before)})
-    write_durably(run.results, json.dumps(results, indent=1).encode())
-    write_received_page(run.report, findings, facts, before)
+    write_durably(run.results, json.dumps({**results, "document": asdict(document)}, indent=1).encode())
     answer = findings.answer
     short = RunVerdict(answer.sentence, answer.light, answer.largest_part)
     write_durably(run.verdict, json.dumps(asdict(short), indent=1).encode())

@@ -9,8 +9,7 @@ from plumbline.judge.answer import listed, short
 from plumbline.judge.residual_risk import row_of_columns
 from plumbline.received.kinds import grouped
 from plumbline.received.received_findings import ReceivedFindings
-from plumbline.report import annex
-from plumbline.report.annex import BLANK, Annex, RunPapers, Section, columns_table, said, some_sentences
+from plumbline.report.annex import BLANK, Annex, RunPapers, Section, columns_table, second_page, some_sentences
 from plumbline.telling.document import Table
 from vfl.data.faults import counted
 
@@ -27,7 +26,6 @@ def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) 
     began = f" Judged on {papers.when[:10]}" if papers.when else " Judged"
     sentences = (" ".join(some_sentences((*answer.sentences, *filter(None, [findings.control_words])), most)),)
     columns = columns_table(answer.columns, most, "Secret", "what is received")
-    unmeasured = (*some_sentences((*facts.notes, *answer.not_measured), most), *annex.NEVER_MEASURED)
     return Annex(
         title=f"What “{short(facts.received)}” tells of “{short(facts.secret)}”",
         subtitle=f"Annex to a data protection impact assessment (GDPR Art. 35).{began} by {papers.release}.",
@@ -40,11 +38,12 @@ def annex_of_received(findings: ReceivedFindings, papers: RunPapers, most: int) 
                 Section("4  Adversaries that were tried", (_adversaries(findings),)),
                 Section("5  Findings", sentences, table=columns),
             ),
-            (
-                Section("6  What was not measured", points=unmeasured),
-                annex.risk_section([row_of_columns(answer, one) for one in answer.parties], most),
-                Section("8  Measures to choose", choices=tuple(map(said, _measures(findings)))),
-                annex.papers_section(papers),
+            second_page(
+                (*facts.notes, *answer.not_measured),
+                [row_of_columns(answer, one) for one in answer.parties],
+                _measures(findings),
+                papers,
+                most,
             ),
         ),
     )
@@ -82,12 +81,10 @@ def _adversaries(findings: ReceivedFindings) -> str:
 
 
 def _measures(findings: ReceivedFindings) -> Iterator[str]:
-    """Say what can be done about what was found, with lines for a person's own choice."""
+    """Say what can be done about what was found."""
     columns = findings.answer.columns
     for light, how in (("red", "far better"), ("amber", "somewhat better")):
         if exposed := [one.column for one in columns if one.light == light]:
             yield f"Send less, or coarser, so that these aren't told {how} than by guessing: {listed(exposed)}."
     yield "Measure what fewer and coarser columns would tell, before any is sent (plumbline judge --before)."
     yield "Agree that the receiver matches what it gets with no records of other sources."
-    yield f"Other: {BLANK}"
-    yield f"None; the residual risk is accepted because {BLANK}"

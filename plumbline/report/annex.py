@@ -3,7 +3,7 @@
 It holds names, counts and statistics, and no cell of any table: names of classes and of categories are cells.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.remedies import measures_of
 from plumbline.judge.residual_risk import RULE, VerdictRow, verdict_rows
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.run_tables import protection_table
 from plumbline.telling.document import LIGHT_WORDS, Cell, ColumnLine, Glance, Light, Table
 from services.common.run_folder import RunFolder
 from services.common.run_records import DONE, FAILED
@@ -68,11 +69,6 @@ class Annex:
     pages: tuple[tuple[Section, ...], tuple[Section, ...]]
     signatures: ClassVar[tuple[str, ...]] = ("Controller", "Data protection officer, consulted (Art. 35(2))")
 
-    @property
-    def verdict(self) -> str:
-        """What the light says."""
-        return LIGHT_WORDS[self.light]
-
 
 @dataclass(frozen=True)
 class RunPapers:
@@ -123,11 +119,12 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 Section("5  Findings", (findings.glance.sentence,), table=_matrix(findings.glance)),
                 Section("5.1  Column by column", (sentences,), table=columns_table(answer.columns, most)),
             ),
-            (
-                Section("6  What was not measured", points=_not_measured(findings, most)),
-                risk_section(verdict_rows(findings), most),
-                Section("8  Measures to choose", choices=_measures(findings)),
-                papers_section(papers),
+            second_page(
+                [*answer.not_measured, *(f"Simulated: {one}" for one in summary.simulation)],
+                verdict_rows(findings),
+                measures_of(findings),
+                papers,
+                most,
             ),
         ),
     )
@@ -190,17 +187,15 @@ def _passive_columns(findings: Findings, party: str) -> str:
 
 
 def _protocol(findings: Findings) -> tuple[str, ...]:
-    summary = findings.summary
-    plan = summary.agreement.plan
-    made_elsewhere = "The model was made elsewhere and is used here: nothing was trained."
-    exchange = plan.training.summary if plan.family.spec.trains else made_elsewhere
+    summary, plan = findings.summary, findings.summary.agreement.plan
+    how = {str(what): words for what, words in protection_table(summary, findings.answer).rows}
     used = "; ".join(f"{short(where)}: {listed(names)}" for where, names in summary.defences.items())
     insecure = sum("INSECURE" in one for one in summary.warnings)
     warned = f" {counted(insecure, 'setting')} marked INSECURE: see the report." if insecure else ""
     return (
-        f"{exchange} Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}, cipher: "
-        f"{short(str(plan.encryption))}. Records are matched by private set intersection: ids that others lack stay "
-        f"unknown. Connections: {'mutual TLS' if summary.transport == 'mtls' else 'INSECURE, without TLS'}.{warned}",
+        f"{plan.training.summary if plan.family.spec.trains else 'The model was made elsewhere: nothing was trained.'} "
+        f"Learner {short(plan.learner)}, {counted(summary.steps, 'training step')}; {how['Training']}. Records are "
+        f"matched by {how['Alignment']}. Transport: {how['Transport']}.{warned}",
         f"Defences applied, by place: {used}." if used else "No defence was applied beyond what is always on.",
     )
 
@@ -229,7 +224,7 @@ def _matrix(glance: Glance) -> Table:
         for name, cells in glance.rows
     )
     widths = (12, *[88 // len(headings)] * len(headings))
-    return Table.of("", "", "|".join(("What leaks", *headings)), rows, widths=widths)
+    return Table.of("", "", ("What leaks", *headings), rows, widths)
 
 
 def columns_table(
@@ -255,12 +250,7 @@ def _told(line: ColumnLine) -> str:
     return f"{line.attack}{beyond}" if line.attack else "not measured"
 
 
-def _not_measured(findings: Findings, most: int) -> tuple[str, ...]:
-    simulated = [f"Simulated: {one}" for one in findings.summary.simulation]
-    return (*some_sentences([*findings.answer.not_measured, *simulated], most), *NEVER_MEASURED)
-
-
-def risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
+def _risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
     """Propose a likelihood and a severity for what is at stake, at most so many rows."""
     table = Table.of(
         "",
@@ -278,16 +268,20 @@ def risk_section(rows: Sequence[VerdictRow], most: int) -> Section:
     return Section("7  Residual risk, as proposed", points=(*sentences, *rest), table=table, note=RULE)
 
 
-def _measures(findings: Findings) -> tuple[str, ...]:
-    """Say what can be done about what was found, with lines for a person's own choice."""
+def second_page(
+    unmeasured: Sequence[str], rows: Sequence[VerdictRow], measures: Iterable[str], papers: RunPapers, most: int
+) -> tuple[Section, ...]:
+    """Say what was not measured, what risk is left, what can be done about it, with lines for a person's own choice."""
+    choices = (*map(said, measures), f"Other: {BLANK}", f"None; the residual risk is accepted because {BLANK}")
     return (
-        *map(said, measures_of(findings)),
-        f"Other: {BLANK}",
-        f"None; the residual risk is accepted because {BLANK}",
+        Section("6  What was not measured", points=(*some_sentences(unmeasured, most), *NEVER_MEASURED)),
+        _risk_section(rows, most),
+        Section("8  Measures to choose", choices=choices),
+        _papers_section(papers),
     )
 
 
-def papers_section(papers: RunPapers) -> Section:
+def _papers_section(papers: RunPapers) -> Section:
     """Say what ran, how its results are written again, and list its files."""
     versions = papers.facts.get("versions", {})
     releases = ", ".join(f"{name} {version}" for name, version in versions.items()) or "unknown"

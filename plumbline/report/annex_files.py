@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from plumbline.report.annex import Annex, Section
 from plumbline.report.html import template
-from plumbline.telling.document import Cell, Light, Table
+from plumbline.telling.document import LIGHT_WORDS, Cell, Light, Table
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -100,7 +100,7 @@ def _docx(annex: Annex, size: float) -> bytes:
     document.add_heading(annex.title, 0)
     document.add_paragraph(annex.subtitle)
     verdict = document.add_table(1, 1)
-    verdict.cell(0, 0).text = annex.verdict
+    verdict.cell(0, 0).text = LIGHT_WORDS[annex.light]
     _colour(verdict.cell(0, 0), annex.light)
     for number, sections in enumerate(annex.pages):
         for place, section in enumerate(sections):
@@ -132,7 +132,7 @@ def _add_table(document: "Document", content: Table) -> None:
         cell.paragraphs[0].add_run(text).bold = True
     for row in content.rows:
         for cell, written in zip(table.add_row().cells, row, strict=True):
-            cell.text = written.words if isinstance(written, Cell) else written
+            cell.text = written if isinstance(written, str) else written.words
             if isinstance(written, Cell):
                 _colour(cell, written.light)
     width = sum(column.width for column in table.columns)

@@ -3,25 +3,25 @@
 Truth and estimates are in the units of the owner's table.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from attacks import LEVELS, Level
 from plumbline.charts.axes import NUMBERS, Values, number_words
 from plumbline.charts.dates import DAYS
-from plumbline.charts.drawings import Amount, amounts, counts, cut, histogram, scatter
+from plumbline.charts.drawings import counts, cut, histogram, scatter
 from plumbline.charts.marks import Chart
-from plumbline.judge.answer import ColumnAnswer
+from plumbline.judge.answer import ColumnAnswer, error_words, own, part_words
 from plumbline.judge.columns import Category, Source
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.predictions import AttackFinding, ColumnLeakage
 from plumbline.judge.truth import Truth
+from plumbline.telling.document import Shade, Table
 from plumbline.telling.numbers import percent
 from services.common.run_folder import RunFolder
-from services.common.run_records import PartyFeatures
 from vfl.arrays import FloatArray, IntArray
 
 
@@ -36,7 +36,6 @@ class ColumnEvidence:
         truth: (n,) values, or of categories numbers of names; records without a value are left out.
         estimates: the same by attack.
         absent: number of records without a value.
-        per_feature: how many units one unit of the feature is; 1 for categories.
     """
 
     answer: ColumnAnswer
@@ -45,27 +44,15 @@ class ColumnEvidence:
     truth: FloatArray
     estimates: dict[str, FloatArray]
     absent: int = 0
-    per_feature: float = 1.0
 
     @property
-    def is_category(self) -> bool:
-        """Whether it is judged by how often its values are named right."""
-        return bool(self.names)
+    def values(self) -> Values:
+        """What kind its numbers are: days, or any."""
+        return DAYS if self.answer.kind == "date" and self.unit == "" else NUMBERS
 
-    @property
-    def is_date(self) -> bool:
-        """Whether its numbers are days."""
-        return self.answer.kind == "date" and self.unit == ""
-
-    def error(self, estimate: FloatArray) -> float:
-        """Measure how far off (n,) estimates are: root mean square in the column's units, or the share named wrong."""
-        if self.is_category:
-            return float((estimate != self.truth).mean()) if len(self.truth) else float("nan")
-        return float(np.sqrt(((estimate - self.truth) ** 2).mean())) if len(self.truth) else float("nan")
-
-    def loss_in_units(self, loss: float) -> float:
-        """Write a verdict's mean loss as an error: of categories it is the share named wrong already."""
-        return loss if self.is_category else float(np.sqrt(max(0.0, loss))) * self.per_feature
+    def named_wrong(self, attack: str) -> float:
+        """Measure the share of a category's values that an attack names wrong."""
+        return float((self.estimates[attack] != self.truth).mean()) if len(self.truth) else float("nan")
 
     def sample(self, most: int) -> IntArray:
         """Numbers of ``most`` records at most, the same for the same column."""
@@ -73,32 +60,35 @@ class ColumnEvidence:
         return np.sort(np.random.default_rng(0).permutation(count)[:most])
 
 
-def read_evidence(folder: RunFolder, columns: Sequence[ColumnAnswer], parties: Sequence[str]) -> list[ColumnEvidence]:
+Evidence = Mapping[ColumnAnswer, ColumnEvidence]
+
+
+def evidence_of(findings: Findings) -> Evidence:
+    """Read what is true of each column of a run; nothing where its folder is gone. Raises RunFolderError."""
+    passive = [party.name for party in findings.summary.parties[1:]]
+    return read_evidence(findings.folder, findings.answer.columns, passive)
+
+
+def read_evidence(folder: RunFolder | None, columns: Sequence[ColumnAnswer], parties: Sequence[str]) -> Evidence:
     """Read what is true of each column and what attacks estimated of it; nothing where no attack wrote estimates.
 
     Args:
-        folder: what the parties of a run wrote.
+        folder: what the parties of a run wrote; None where it is gone.
         columns: verdicts on columns of the passive parties' tables.
         parties: names of the passive parties, in the agreement's order.
 
     Raises:
         RunFolderError: when a file is missing or broken.
     """
-    if not columns or not folder.prediction_outcomes():
-        return []
-    estimates = folder.estimates(0)
-    truth = Truth(folder, parties, estimates)
-    reader = _Reader.of(truth, [folder.features(party) for party in parties], estimates.by_attack)
-    sources = {(one.party, one.name): one for one in truth.sources}
-    return [reader.column(column, sources[column.party, column.column]) for column in columns]
-
-
-def evidence_of(findings: Findings) -> dict[ColumnAnswer, ColumnEvidence]:
-    """Read what is true of each column of a run; nothing where its folder is gone. Raises RunFolderError."""
-    if findings.folder is None:
+    if folder is None or not columns or not folder.prediction_outcomes():
         return {}
-    passive = [party.name for party in findings.summary.parties[1:]]
-    return {one.answer: one for one in read_evidence(findings.folder, findings.answer.columns, passive)}
+    estimates = folder.estimates(0)
+    truth, features = Truth(folder, parties, estimates), [folder.features(party) for party in parties]
+    offsets = [np.zeros(len(one.names)) if one.offsets is None else one.offsets for one in features]
+    scales = [np.full(len(one.names), np.nan) if one.scales is None else one.scales for one in features]
+    reader = _Reader(truth, np.concatenate(offsets), np.concatenate(scales), {"": truth.cells, **estimates.by_attack})
+    sources = {(one.party, one.name): one for one in truth.sources}
+    return {column: reader.column(column, sources[column.party, column.column]) for column in columns}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,36 +99,27 @@ class _Reader:
         truth: of the attacked records.
         offsets: of every passive feature, in units of its owner's table.
         scales: likewise; NaN where it has no unit, and older runs say none.
-        estimates: by attack.
+        cells: what is true, by an empty name, and estimates by attack.
     """
 
     truth: Truth
     offsets: FloatArray
     scales: FloatArray
-    estimates: Mapping[str, FloatArray]
-
-    @classmethod
-    def of(cls, truth: Truth, features: Sequence[PartyFeatures], estimates: Mapping[str, FloatArray]) -> "_Reader":
-        offsets = [np.zeros(len(one.names)) if one.offsets is None else one.offsets for one in features]
-        scales = [np.full(len(one.names), np.nan) if one.scales is None else one.scales for one in features]
-        return cls(truth, np.concatenate(offsets), np.concatenate(scales), estimates)
+    cells: Mapping[str, FloatArray]
 
     def column(self, answer: ColumnAnswer, source: Source) -> ColumnEvidence:
-        cells, category, feature = self.truth.cells, source.category, source.value
+        category, feature = source.category, source.value
         # Others were filled in by the owner.
-        there = np.ones(len(cells), dtype=bool) if source.missing is None else source.missing.symbols(cells) == 0
-        arrays = {"": cells, **self.estimates}
-        unit, per_feature, names = "", 1.0, tuple[str, ...]()
+        there = np.ones(len(self.truth.cells), dtype=bool)
+        if source.missing is not None:
+            there = source.missing.symbols(self.truth.cells) == 0
+        unit, names = "" if np.isfinite(self.scales[feature]) else "on its encoded scale", tuple[str, ...]()
         if category is not None:
-            names = self._value_names(source, category)
-            values = {name: category.symbols(array)[there].astype(np.float64) for name, array in arrays.items()}
+            unit, names = "", self._value_names(source, category)
+            values = {name: category.symbols(array)[there].astype(np.float64) for name, array in self.cells.items()}
         else:
-            values = {name: self._in_units(feature, array[there, feature]) for name, array in arrays.items()}
-            unit, per_feature = ("", float(abs(self.scales[feature])))
-            if not np.isfinite(per_feature):
-                unit, per_feature = "on its encoded scale", 1.0
-        truth = values.pop("")
-        return ColumnEvidence(answer, names, unit, truth, values, int((~there).sum()), per_feature)
+            values = {name: self._in_units(feature, array[there, feature]) for name, array in self.cells.items()}
+        return ColumnEvidence(answer, names, unit, values.pop(""), values, int((~there).sum()))
 
     def _in_units(self, feature: int, values: FloatArray) -> FloatArray:
         scaled: FloatArray = self.offsets[feature] + self.scales[feature] * values
@@ -157,21 +138,14 @@ class _Reader:
 
 # Points of a scatter, and categories that are told apart; the rest goes together.
 POINTS, VALUES = 200, 8
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How often each true value is taken for which: rows are true values.
-
-    Attributes:
-        names: of the values, most frequent first.
-        shares: a row per true value, of its records; in the order of ``names``.
-        counts: records of each true value.
-    """
-
-    names: tuple[str, ...]
-    shares: tuple[tuple[float, ...], ...]
-    counts: tuple[int, ...]
+_DISTRIBUTION, _AGAINST = "How it is distributed", "True against estimated"
+_CONFUSED = "Percent of the records of a true value (row) that are taken for which (column)."
+_NAMED = "How many records each attack names right."
+_MEASURES = "Attack|>Off by|>Squared error|>Share|>R²|>Known|>Covered|>Bits"
+_ENCODED = (
+    "Off by: typically, in the table's units; all else is on the encoded scale. R²: 1 is exact, 0 as good as the mean. "
+    "Known: off by 5 % of the usual range at most. Bits: what is unknown of a column of few values, before and after."
+)
 
 
 @dataclass(frozen=True)
@@ -180,36 +154,24 @@ class Card:
 
     Attributes:
         answer: the verdict on it.
-        number: of the column, most exposed first, from 1.
         attack: whose estimates are shown; empty without an attack.
-        distribution: of true and estimated values; None without estimates in the run's folder.
-        scatter: true against estimated values; None for categories and without an attack.
-        confusion: the same for categories.
-        errors: of each attack; None without one.
-        errors_note: what a reader of that chart must know; empty for nothing.
-        by_attack: more measures of each attack, for numbers and dates: the attack's name and what it measured.
-        absent: number of records without a value, which are left out.
         level: at which the attack is the best one: the headline's, or where none is of that, the first with one.
         sessions: after how many sessions that attack is.
+        absent: number of records without a value, which are left out.
+        figures: how true and estimated values are distributed, and one against the other.
+        measures: what each attack makes of the column; None where none was judged.
     """
 
     answer: ColumnAnswer
-    number: int
-    attack: str = ""
-    distribution: Chart | None = None
-    scatter: Chart | None = None
-    confusion: Confusion | None = None
-    errors: Chart | None = None
-    errors_note: str = ""
-    by_attack: tuple[tuple[str, ColumnLeakage], ...] = ()
-    absent: int = 0
-    level: str = HEADLINE
-    sessions: int = 1
+    attack: str
+    level: str
+    sessions: int
+    absent: int
+    figures: tuple[Chart | Table, ...]
+    measures: Table | None
 
 
-def cards_of(
-    columns: Sequence[ColumnAnswer], evidence: Mapping[ColumnAnswer, ColumnEvidence], found: Sequence[AttackFinding]
-) -> list[Card]:
+def cards_of(columns: Sequence[ColumnAnswer], evidence: Evidence, found: Sequence[AttackFinding]) -> list[Card]:
     """Make the cards of columns, in their order.
 
     Args:
@@ -218,28 +180,17 @@ def cards_of(
         found: what each attack reconstructed.
     """
     done = [one for one in found if one.mse is not None and one.sees_scores]
-    return [_card(number, column, evidence.get(column), done) for number, column in enumerate(columns, start=1)]
+    return [_card(column, evidence.get(column), done) for column in columns]
 
 
-def _card(number: int, column: ColumnAnswer, evidence: ColumnEvidence | None, done: Sequence[AttackFinding]) -> Card:
-    best, feature = shown_verdict(column), column.features[0]
-    # Categories have no single feature.
-    is_measured = column.kind not in ("category", "code")
-    measures = tuple((one.attack, one.columns[feature]) for one in done if is_measured and feature < len(one.columns))
-    card = Card(column, number, best.attack, by_attack=measures, level=best.level)
-    if evidence is None:
-        return card
+def _card(column: ColumnAnswer, evidence: ColumnEvidence | None, done: Sequence[AttackFinding]) -> Card:
+    best, measures = shown_verdict(column), _measures(column, evidence, done)
     sessions = next((one.sessions for one in done if one.attack == best.attack), 1)
-    card = replace(card, absent=evidence.absent, sessions=sessions)
-    if not len(evidence.truth):
-        return card
-    estimate, (errors, note) = evidence.estimates.get(best.attack), _errors(evidence, done)
-    card = replace(card, distribution=_distribution(evidence, estimate), errors=errors, errors_note=note)
-    if estimate is None:
-        return card
-    if evidence.is_category:
-        return replace(card, confusion=_confusion(evidence, estimate))
-    return replace(card, scatter=_scatter(evidence, estimate))
+    figures, absent = tuple[Chart | Table, ...](), 0 if evidence is None else evidence.absent
+    if evidence is not None and len(evidence.truth):
+        draw = _figures_of_names if evidence.names else _figures_of_numbers
+        figures = tuple(draw(evidence, evidence.estimates.get(best.attack)))
+    return Card(column, best.attack, best.level, sessions, absent, figures, measures)
 
 
 def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
@@ -248,98 +199,70 @@ def shown_verdict(column: ColumnAnswer) -> LevelVerdict:
     return next((one for one in at_least if one.attack), at_least[0])
 
 
-def _values(evidence: ColumnEvidence) -> Values:
-    return DAYS if evidence.is_date else NUMBERS
-
-
-def _distribution(evidence: ColumnEvidence, estimate: FloatArray | None) -> Chart:
-    title = "How it is distributed"
-    if not evidence.is_category:
-        return histogram(title, evidence.unit, evidence.truth, estimate, values=_values(evidence))
-    order = _most_frequent(evidence)
-    names, (true, guessed) = _merged_names(evidence, order), (_merged(evidence.truth, order), None)
-    shares = np.bincount(true, minlength=len(names)) / len(true)
+def _figures_of_numbers(evidence: ColumnEvidence, estimate: FloatArray | None) -> Iterator[Chart]:
+    truth, unit, values = evidence.truth, evidence.unit, evidence.values
+    yield histogram(_DISTRIBUTION, unit, truth, estimate, values=values)
     if estimate is not None:
-        guessed = np.bincount(_merged(estimate, order), minlength=len(names)) / len(true)
-    return counts(title, names, shares, guessed)
+        sample, guess = evidence.sample(POINTS), float(truth.mean())
+        yield scatter(_AGAINST, unit, truth[sample], estimate[sample], guess=guess, values=values)
 
 
-def _most_frequent(evidence: ColumnEvidence) -> list[int]:
-    """Numbers of the values that are told apart, most frequent first."""
+def _figures_of_names(evidence: ColumnEvidence, estimate: FloatArray | None) -> Iterator[Chart | Table]:
+    """Tell the most frequent values apart; all others go together."""
     frequency = np.bincount(evidence.truth.astype(np.int64), minlength=len(evidence.names))
-    order = [int(value) for value in np.argsort(-frequency, kind="stable")]
-    return order if len(order) <= VALUES else order[: VALUES - 1]
-
-
-def _merged_names(evidence: ColumnEvidence, order: Sequence[int]) -> list[str]:
+    order = np.argsort(-frequency, kind="stable")
+    order = order if len(order) <= VALUES else order[: VALUES - 1]
+    places = np.full(len(evidence.names), len(order))
+    places[order] = np.arange(len(order))
     names = [evidence.names[value] for value in order]
-    rest = len(evidence.names) - len(order)
-    return [*names, f"{rest} others"] if rest else names
+    if others := len(evidence.names) - len(order):
+        names.append(f"{others} others")
+    true = places[evidence.truth.astype(np.int64)]
+    shares = np.bincount(true, minlength=len(names)) / len(true)
+    if estimate is None:
+        yield counts(_DISTRIBUTION, names, shares, None)
+        return
+    guessed = places[estimate.astype(np.int64)]
+    yield counts(_DISTRIBUTION, names, shares, np.bincount(guessed, minlength=len(names)) / len(true))
+    taken = np.zeros((len(names), len(names)))
+    np.add.at(taken, (true, guessed), 1)
+    taken /= np.maximum(1, taken.sum(axis=1))[:, None]
+    rows = tuple((name, *(Shade(float(share)) for share in row)) for name, row in zip(names, taken, strict=True))
+    yield Table(_AGAINST, _CONFUSED, ("true", *names), rows)
 
 
-def _merged(values: FloatArray, order: Sequence[int]) -> IntArray:
-    """Numbers of values in the order of those told apart; the last for all others."""
-    places = {value: place for place, value in enumerate(order)}
-    return np.array([places.get(int(value), len(order)) for value in values], dtype=np.int64)
+def _measures(column: ColumnAnswer, evidence: ColumnEvidence | None, done: Sequence[AttackFinding]) -> Table | None:
+    """List attacks, the one that errs least first, beneath what anyone could guess."""
+    is_named, feature = column.kind in ("category", "code"), column.features[0]
+    rows = list[tuple[float, tuple[str, ...]]]()
+    for finding in done:
+        name = starred(finding, column.headline)
+        if not is_named and feature < len(finding.columns):
+            leakage = finding.columns[feature]
+            error = (own(leakage.levels).error if leakage.levels else None) or leakage.mse.mean
+            rows.append((error, (name, error_words(column, error), *_encoded(leakage))))
+        elif is_named and evidence is not None and finding.attack in evidence.estimates:
+            error = evidence.named_wrong(finding.attack)
+            rows.append((error, (name, error_words(column, error))))
+    if not rows:
+        return None
+    headings, caption = ("Attack|>Named", _NAMED) if is_named else (_MEASURES, _ENCODED)
+    guess = ("guessed anyway", error_words(column, shown_verdict(column).e0), *[""] * (len(rows[0][1]) - 2))
+    star = f" *: knows more beforehand than level {column.headline}." if any("*" in row[0] for _, row in rows) else ""
+    title = f"Measures of {cut(column.column, 40)} by attack"
+    return Table.of(title, caption + star, headings, (guess, *(row for _, row in sorted(rows))))
 
 
-def _scatter(evidence: ColumnEvidence, estimate: FloatArray) -> Chart:
-    sample = evidence.sample(POINTS)
-    return scatter(
-        "True against estimated",
-        evidence.unit,
-        evidence.truth[sample],
-        estimate[sample],
-        guess=float(evidence.truth.mean()),
-        values=_values(evidence),
-    )
+def _encoded(leakage: ColumnLeakage) -> Iterator[str]:
+    """Write what an attack tells of a number, on the encoded scale."""
+    yield f"{leakage.mse.mean:.4f}"
+    yield part_words(own(leakage.levels)) if leakage.levels else "-"
+    yield "-" if leakage.r_squared is None else f"{leakage.r_squared:.2f}"
+    yield percent(leakage.within)
+    yield percent(leakage.coverage)
+    yield "-" if leakage.entropy is None else f"{leakage.entropy:.2f}, {leakage.remaining_entropy:.2f}"
 
 
-def _confusion(evidence: ColumnEvidence, estimate: FloatArray) -> Confusion:
-    order = _most_frequent(evidence)
-    names = _merged_names(evidence, order)
-    table = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(table, (_merged(evidence.truth, order), _merged(estimate, order)), 1)
-    totals = table.sum(axis=1)
-    shares = table / np.maximum(1, totals)[:, None]
-    return Confusion(tuple(names), tuple(tuple(map(float, row)) for row in shares), tuple(map(int, totals)))
-
-
-def _errors(evidence: ColumnEvidence, done: Sequence[AttackFinding]) -> tuple[Chart | None, str]:
-    """Draw one bar per attack, the least error first, with a note; the line is the best guess without a score."""
-    ranking = sorted(
-        ((evidence.error(evidence.estimates[one.attack]), one) for one in done if one.attack in evidence.estimates),
-        key=lambda pair: pair[0],
-    )
-    if not ranking:
-        return None, ""
-    headline = evidence.answer.headline
-    guess, largest = evidence.loss_in_units(shown_verdict(evidence.answer).e0), ranking[-1][0]
-    end = max(min(largest, 2 * guess) if guess > 0 else largest, guess, 1e-12)
-    rows = [
-        Amount(
-            f"{cut(one.attack, 36)} *" if knows_more(one, headline) else one.attack,
-            error_words(evidence, error),
-            error,
-            "leak" if error < guess else "harmless",
-        )
-        for error, one in ranking
-    ]
-    title = f"By attack: {'named wrong' if evidence.is_category else 'typical error'}"
-    chart = amounts(title, rows, end=end, guess=guess, guess_words=f"guessed anyway: {error_words(evidence, guess)}")
-    notes = ["Bars end at twice the guess."] if largest > end else []
-    if any(knows_more(one, headline) for _, one in ranking):
-        notes.append(f"*: knows more beforehand than level {headline}.")
-    return chart, " ".join(notes)
-
-
-def error_words(evidence: ColumnEvidence, error: float) -> str:
-    """Write an error as a person reads it: of categories a share, of dates days."""
-    if evidence.is_category:
-        return percent(error, 1)
-    return f"± {number_words(error)}{' days' if evidence.is_date else ''}"
-
-
-def knows_more(finding: AttackFinding, headline: Level = HEADLINE) -> bool:
-    """Tell whether an attack needs to know more beforehand than the headline's level allows."""
-    return LEVELS.index(finding.level) > LEVELS.index(headline)
+def starred(finding: AttackFinding, headline: Level = HEADLINE) -> str:
+    """Name an attack, with a star where it needs to know more beforehand than the headline's level allows."""
+    return f"{finding.attack} *" if LEVELS.index(finding.level) > LEVELS.index(headline) else finding.attack

@@ -9,7 +9,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, Template, select_au
 from markupsafe import Markup
 
 from plumbline.charts.drawings import cut
-from plumbline.telling.document import Table
+from plumbline.telling.document import LIGHT_WORDS, Table
 from plumbline.telling.numbers import hundredths, percent, seconds
 from services.common.words import escaped_lines
 
@@ -56,7 +56,7 @@ def environment(*packages: str) -> Environment:
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         return Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - our own file
 
-    templates.globals |= {"asset": asset, "Table": Table.of, "table_under": Table.under}
+    templates.globals |= {"asset": asset, "Table": Table.of, "light_words": LIGHT_WORDS}
     templates.filters |= {"cut": cut, "percent": percent, "hundredths": hundredths, "seconds": seconds}
     return templates
 

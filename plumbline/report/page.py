@@ -1,8 +1,8 @@
 """From a run's findings to the page: everything that its templates show, computed once."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,94 +10,40 @@ import numpy as np
 
 from attacks import Level
 from plumbline.charts.axes import WHOLE, Axis
-from plumbline.charts.drawings import PERCENT, Part, Series, lines, loss_curve, roc, share_bar, stacked
+from plumbline.charts.drawings import PERCENT, Series, lines, loss_curve, roc
 from plumbline.charts.marks import Chart
-from plumbline.judge import answer
-from plumbline.judge.answer import LEVEL_WORDS, Answer, distinct_levels
+from plumbline.judge.answer import LEVEL_WORDS, distinct_levels, judged_words
 from plumbline.judge.column_sets import HEADINGS, sentences
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import Findings, recommendation_words, recommended
-from plumbline.judge.first_screen import column_line
+from plumbline.judge.first_screen import document_of, lines_of
 from plumbline.judge.remedies import measures_of
-from plumbline.judge.summary import RunSummary, assumptions, expectations
+from plumbline.judge.summary import assumptions, expectations
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.variant_results import then_how
-from plumbline.report import run_tables as tables
 from plumbline.report.cards import cards_of, evidence_of
 from plumbline.report.glossary import GLOSSARY
 from plumbline.report.html import template
-from plumbline.report.ledger import ledger
+from plumbline.report.run_tables import tables_of
 from plumbline.report.trade_off import trade_off
-from plumbline.telling.document import LIGHT_WORDS, ColumnLine
-from plumbline.telling.numbers import interval_words
+from plumbline.telling.document import ColumnLine, Document
 from services.common.durable import write_durably
 from services.common.run_folder import RunFolder
-from services.common.run_records import STAGES
 from vfl.arrays import FloatArray, IntArray
 
 # Lines that a chart can tell apart.
 _MOST_LINES = 5
 
 
-@dataclass(frozen=True)
-class RankedRow:
-    """One column in the ranking of a level.
+def ranked_levels(findings: Findings) -> list[tuple[Level, str, tuple[ColumnLine, ...]]]:
+    """Rank the columns at every level that differs from the one before, in words too; nothing without columns."""
 
-    Attributes:
-        line: what is said of it.
-        number: of its card.
-        bar: its share, drawn.
-    """
+    def ranked(level: Level) -> tuple[ColumnLine, ...]:
+        lines = lines_of(findings.answer, level)
+        return tuple(sorted(lines, key=lambda one: 1.0 if one.part is None else -one.part.mean))
 
-    line: ColumnLine
-    number: int
-    bar: Chart
-
-    @property
-    def anyway(self) -> str:
-        """How far off a guess and the best attack are, in the column's units, and what else is told."""
-        line = self.line
-        errors = f"{line.guess} \N{RIGHTWARDS ARROW} {line.attack}" if line.attack else f"{line.guess} by guessing"
-        alone = f"after one session alone the share is {line.alone}" if line.alone else ""
-        return "; ".join(filter(None, (errors, *line.more, alone)))
-
-
-@dataclass(frozen=True)
-class RankedLevel:
-    """The ranking at one level of what the adversary knows beforehand.
-
-    Attributes:
-        level: its name.
-        words: what the adversary knows.
-        rows: the columns, most exposed first.
-    """
-
-    level: Level
-    words: str
-    rows: tuple[RankedRow, ...]
-
-
-def ranked_levels(findings: Findings) -> list[RankedLevel]:
-    """Rank the columns at every level that differs from the one before; nothing without columns."""
-    answer = findings.answer
-    if not answer.columns:
-        return []
-    levels = distinct_levels(findings.predictions)
-    return [RankedLevel(level, LEVEL_WORDS[level], ranked_rows(answer, level)) for level in levels]
-
-
-def ranked_rows(answer: Answer, level: Level | None = None) -> tuple[RankedRow, ...]:
-    """Write the columns as rows of a ranking of one level, or as they are ranked; numbers are those of their cards."""
-    rows = []
-    for number, column in enumerate(answer.columns, start=1):
-        line = column_line(column, answer.called(column.party), level)
-        part = at(column.levels, level or column.headline).part
-        share = f"{line.share} of what was unknown, 95 % interval {interval_words(part)}" if part else line.share
-        bar = share_bar(f"{column.column}: {share}", part, "leak" if line.is_exposed else "harmless")
-        rows.append(RankedRow(line, number, bar))
-    if level is not None:
-        rows.sort(key=lambda row: 1.0 if row.line.part is None else -row.line.part)
-    return tuple(rows)
+    levels = distinct_levels(findings.predictions) if findings.answer.columns else []
+    return [(level, LEVEL_WORDS[level], ranked(level)) for level in levels]
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -185,8 +131,8 @@ def _points(folder: RunFolder, findings: Findings) -> list[tuple[str, float, flo
     return points
 
 
-def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> None:
-    """Render a run's results into one page.
+def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> Document:
+    """Render a run's results into one page; returns the document that it shows.
 
     Args:
         path: where to write the page.
@@ -197,72 +143,53 @@ def write_report(path: Path, findings: Findings, facts: Mapping[str, Any], folde
     Raises:
         RunFolderError: when a file of the folder is missing or broken.
     """
-    write_durably(path, template("report.html").render(**_content(findings, facts, folder)).encode())
-
-
-def _content(findings: Findings, facts: Mapping[str, Any], folder: RunFolder) -> dict[str, Any]:
-    summary, columns = findings.summary, findings.answer.columns
-    validated = [one for one in summary.epochs if math.isfinite(one.validation_loss)]
     evidence = evidence_of(findings)
-    strengths = tables.by_strength(findings.predictions.attacks, columns, evidence)
-    return {
+    document = replace(
+        document_of(findings.answer, findings.glance),
+        tables=tables_of(findings, facts, evidence),
+        charts={name: chart for name, chart in _charts(findings, folder) if chart is not None},
+    )
+    asked = facts.get("request", {}).items()
+    content = {
         "findings": findings,
-        "summary": summary,
+        "summary": findings.summary,
         "answer": findings.answer,
-        "glance": findings.glance,
+        "document": document,
+        "tables": document.tables,
+        "charts": document.charts,
         "facts": facts,
-        "insecure": [text for text in summary.warnings if text.startswith("INSECURE")],
-        "others": [text for text in summary.warnings if not text.startswith("INSECURE")],
+        "judged": judged_words(findings.predictions),
         "levels": ranked_levels(findings),
-        "labels_charts": labels_by_epoch(findings.training),
+        "cards": cards_of(findings.answer.columns, evidence, findings.predictions.attacks),
         "cheapest": recommended(findings.trials),
         "recommendation": recommendation_words(findings.trials),
-        "not_run": sum(not one.was_run for one in findings.trials),
-        "measures": measures_of(findings),
         "then_how": then_how(findings.variants),
-        "cards": cards_of(columns, evidence, findings.predictions.attacks),
-        "strengths": strengths,
-        "tables": tables,
-        "curves": label_curves(folder, findings),
-        "trade_off": trade_off(findings.what_if) if findings.what_if else None,
-        "what_if_words": sentences(findings.what_if) if findings.what_if else [],
-        "set_headings": HEADINGS,
-        "ledger": ledger(summary, facts),
-        "loss_chart": loss_curve(
-            [one.epoch + 1.0 for one in validated],
-            [one.validation_loss for one in validated],
-            len(summary.epochs),
-            summary.kept_epoch + 1.0,
-        ),
-        "stage_chart": _stage_chart(summary),
-        "settings": summary.agreement.plan.terms,
+        "measures": measures_of(findings),
         # What was asked for, without what was left as it is.
-        "request": {
-            key: _listed(value)
-            for key, value in facts.get("request", {}).items()
-            if value not in ("", None, False, [], (), {}, 0)
-        },
+        "request": {key: _listed(value) for key, value in asked if value not in ("", None, False, [], (), {}, 0)},
+        "what_if": sentences(findings.what_if) if findings.what_if else (),
+        "set_headings": HEADINGS,
         "expectations": expectations,
         "assumptions": assumptions,
-        "words": answer,
-        "light_words": LIGHT_WORDS,
         "glossary": GLOSSARY,
-        "several_parties": len(summary.parties) > 2,
+        "several_parties": len(findings.summary.parties) > 2,
     }
+    write_durably(path, template("report.html").render(content).encode())
+    return document
+
+
+def _charts(findings: Findings, folder: RunFolder) -> Iterator[tuple[str, Chart | None]]:
+    """Draw what is of the whole run, each under a name."""
+    summary = findings.summary
+    yield from zip(("labels told", "labels right"), labels_by_epoch(findings.training), strict=False)
+    yield "curves", label_curves(folder, findings)
+    yield "trade-off", trade_off(findings.what_if) if findings.what_if else None
+    validated = [one for one in summary.epochs if math.isfinite(one.validation_loss)]
+    epochs, losses = [one.epoch + 1.0 for one in validated], [one.validation_loss for one in validated]
+    yield "loss", loss_curve(epochs, losses, len(summary.epochs), summary.kept_epoch + 1.0)
 
 
 def _listed(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={one}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _stage_chart(summary: RunSummary) -> Chart | None:
-    rows = [
-        (
-            one.name,
-            [Part(stage, one.seconds[stage] * 1e3, f"s{number}") for number, stage in enumerate(STAGES, start=1)],
-        )
-        for one in summary.timings
-    ]
-    return stacked("Milliseconds of a training step, by stage", rows, "ms") if rows else None

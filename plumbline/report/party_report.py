@@ -159,9 +159,7 @@ def _active_view(folder: RunFolder, party: str, record: PartyRecord, agreement: 
 def _claims(folder: RunFolder) -> list[Claim]:
     """List what attacks claim of the first batch, the test records."""
     outcomes = [one for one in folder.prediction_outcomes() if one.batch == 0]
-    if not any(one.is_done for one in outcomes):
-        return [Claim(one, None, None) for one in outcomes]
-    arrays = folder.estimates(0).by_attack
+    arrays = folder.estimates(0).by_attack if any(one.is_done for one in outcomes) else {}
     return [
         Claim(
             one,

@@ -3,19 +3,21 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from attacks import LEVELS
 from plumbline.judge.answer import LABEL_LEVEL_WORDS, Answer, ColumnAnswer, own, part_words
-from plumbline.judge.federation_part import FLOOR, HEADLINE, LevelVerdict, at
-from plumbline.judge.findings import Findings
+from plumbline.judge.federation_part import FLOOR, HEADLINE, at
+from plumbline.judge.findings import DefenceTrial, Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import AttackFinding
 from plumbline.judge.summary import RunSummary, calibration_words, seen_words
 from plumbline.judge.variant_results import headings_of, rows_of
-from plumbline.report.cards import ColumnEvidence, knows_more
-from plumbline.telling.document import Table
-from plumbline.telling.numbers import percent, seconds
+from plumbline.report.cards import ColumnEvidence, Evidence, starred
+from plumbline.report.ledger import ledger
+from plumbline.telling.document import Cell, Shade, Table
+from plumbline.telling.numbers import hundredths, percent, seconds
 from services.common.run_records import STAGES, ChannelRecord
 
 # Epochs whose answers a row shows.
@@ -45,15 +47,8 @@ class Strength:
         """The largest part of any column."""
         return max((part for part in self.parts if part is not None), default=0.0)
 
-    @property
-    def knows_more(self) -> bool:
-        """Whether it needs to know more beforehand than the headline's level allows."""
-        return knows_more(self.finding)
 
-
-def by_strength(
-    found: Sequence[AttackFinding], columns: Sequence[ColumnAnswer], evidence: Mapping[ColumnAnswer, ColumnEvidence]
-) -> list[Strength]:
+def by_strength(found: Sequence[AttackFinding], columns: Sequence[ColumnAnswer], evidence: Evidence) -> list[Strength]:
     """Sort the attacks that saw scores and ran, the strongest first; its parts are in the order of ``columns``."""
     strengths = [
         Strength(one, tuple(_part(one, column, evidence.get(column)) for column in columns))
@@ -65,15 +60,44 @@ def by_strength(
 
 def _part(finding: AttackFinding, column: ColumnAnswer, evidence: ColumnEvidence | None) -> float | None:
     """Find the part of one column by one attack, at the headline's level or at its own where that is higher."""
-    if evidence is not None and evidence.is_category and finding.attack in evidence.estimates:
+    if evidence is not None and evidence.names and finding.attack in evidence.estimates:
         level = max(finding.level, HEADLINE, key=LEVELS.index)
         e0 = at(column.levels, level).e0
-        return max(0.0, 1 - evidence.error(evidence.estimates[finding.attack]) / e0) if e0 >= FLOOR else None
+        return max(0.0, 1 - evidence.named_wrong(finding.attack) / e0) if e0 >= FLOOR else None
     feature = column.features[0]
     if feature >= len(finding.columns) or not finding.columns[feature].levels:
         return None
     part = own(finding.columns[feature].levels).part
     return None if part is None else part.mean
+
+
+def tables_of(findings: Findings, facts: Mapping[str, Any], evidence: Evidence) -> dict[str, Table]:
+    """Make every table of a run, by name.
+
+    Args:
+        findings: of the run.
+        facts: its ``request``, which may be absent, ``versions`` and duration in ``seconds``.
+        evidence: what is true of its columns.
+    """
+    summary, answer = findings.summary, findings.answer
+    strengths = by_strength(findings.predictions.attacks, answer.columns, evidence)
+    return {
+        "attacks": attacks_table(strengths),
+        "map": map_table(strengths, answer),
+        "baselines": baselines_table(findings),
+        "absent": absent_table(findings),
+        "training": training_table(findings),
+        "labels": labels_table(findings),
+        "rarest": rarest_table(findings),
+        "persons": persons_table(findings.persons),
+        "ledger": ledger_table(summary, answer, facts),
+        "protection": protection_table(summary, answer),
+        "variants": variants_table(findings),
+        "trials": trials_table(findings.trials),
+        "run": run_table(summary, facts["seconds"]),
+        "stages": stages_table(summary, answer),
+        "traffic": traffic_table(summary.bytes_by_message),
+    }
 
 
 # -- what attacks found ------------------------------------------------------------------------------------------------
@@ -85,8 +109,7 @@ def attacks_table(strengths: Iterable[Strength]) -> Table:
     for strength in strengths:
         attack, shares = strength.finding, map(percent, (strength.mean, strength.largest))
         name = f"{attack.attack} after {attack.sessions} sessions" if attack.sessions > 1 else attack.attack
-        covered = "" if attack.coverage is None else percent(attack.coverage)
-        measures = (_error(attack.mse), percent(attack.accuracy), covered, f"{attack.seconds:.2f}")
+        measures = (_error(attack.mse), percent(attack.accuracy), percent(attack.coverage), f"{attack.seconds:.2f}")
         rows.append((name, attack.level, *shares, *measures))
     return Table.of(
         "Attacks on predictions",
@@ -95,6 +118,22 @@ def attacks_table(strengths: Iterable[Strength]) -> Table:
         "Attack|Knows beforehand|>Mean share|>Largest share|>Squared error|>Labels kept|>Covered|>Seconds",
         rows,
     )
+
+
+def map_table(strengths: Sequence[Strength], answer: Answer) -> Table:
+    """Map what each attack alone gave away of each column."""
+    several = len({one.party for one in answer.columns}) > 1
+    rows = (
+        (f"{one.column} of {answer.called(one.party)}" if several else one.column, *map(Shade, parts))
+        for one, parts in zip(answer.columns, zip(*(one.parts for one in strengths), strict=True), strict=False)
+    )
+    names = [starred(one.finding) for one in strengths]
+    star = f" *: the attack knows more beforehand than level {HEADLINE}." if any("*" in name for name in names) else ""
+    caption = (
+        "The federation's part, in percent, of each column by each attack alone. A dot: nothing, or worse than "
+        f"guessing. n/a: known anyway.{star}"
+    )
+    return Table.of("Map of columns and attacks", caption, ("Column", *names), rows)
 
 
 def baselines_table(findings: Findings) -> Table:
@@ -142,7 +181,14 @@ def labels_table(findings: Findings) -> Table:
     """List, level by level, how often labels are wrong by guessing and with each attack."""
     levels = "; ".join(f"{level} ({known})" for level, known in LABEL_LEVEL_WORDS.items())
     rows = (
-        (attack.attack, findings.answer.called(attack.party), one.level, one.baseline, *_wrong(one), part_words(one))
+        (
+            attack.attack,
+            findings.answer.called(attack.party),
+            one.level,
+            one.baseline,
+            *map(_places, (one.e0, one.error)),
+            part_words(one),
+        )
         for attack in findings.training
         for one in attack.levels
         if one.level in LABEL_LEVEL_WORDS
@@ -156,8 +202,21 @@ def labels_table(findings: Findings) -> Table:
     )
 
 
-def _wrong(verdict: LevelVerdict) -> Iterable[str]:
-    return map(_places, (verdict.e0, verdict.error))
+def rarest_table(findings: Findings) -> Table:
+    """Say how well attacks put records of the rarest class before all others."""
+    rows = []
+    for attack in findings.training:
+        if attack.kind and (rarest := attack.rarest):
+            shares = map(_places, (rarest.share, rarest.auc))
+            party = findings.answer.called(attack.party)
+            rows.append((attack.attack, party, *shares, str(rarest.top), _places(rarest.precision)))
+    return Table.of(
+        "The rarest class",
+        "The rarest class, which the share of right labels hides: how well attacks put its records before all others "
+        "(AUC; 50 % is guessing), and how many of those that they hold likeliest are of it.",
+        "Attack|By|>Of the class|>AUC|>Named|>Of them right",
+        rows,
+    )
 
 
 def persons_table(persons: PersonFindings, control: str = "") -> Table:
@@ -173,22 +232,12 @@ def variants_table(findings: Findings) -> Table:
         "Variants side by side",
         "The same tables, split and seeds, each in a federation of its own. Attacks: what they have right; estimates: "
         "how much of a guess's error they take off.",
-        "|".join(("What", *headings_of(findings.variants))),
+        ("What", *headings_of(findings.variants)),
         rows_of(findings.variants) if findings.variants else (),
     )
 
 
 # -- the run -----------------------------------------------------------------------------------------------------------
-
-
-def facts_of(summary: RunSummary, elapsed: float) -> list[tuple[str, str, str]]:
-    """List what is asked of a run first: a name, a figure, and what is to be known of it."""
-    return [
-        ("Test accuracy", percent(summary.accuracy, 1), f"largest class {percent(summary.majority, 1)}"),
-        area_fact(summary.area_words, summary.test_rows),
-        ("Records in common", f"{summary.aligned_rows:,}", f"of {len(summary.parties)} parties"),
-        ("Whole run", seconds(elapsed), f"{summary.total_bytes / 1e6:.1f} MB on the wire"),
-    ]
 
 
 def area_fact(words: str, tested: int) -> tuple[str, str, str]:
@@ -198,25 +247,74 @@ def area_fact(words: str, tested: int) -> tuple[str, str, str]:
 
 
 def run_table(summary: RunSummary, elapsed: float) -> Table:
-    """Say what is asked of a run first, and how long it was trained."""
-    trained = f"{len(summary.epochs)} epochs, {summary.steps} steps of {summary.agreement.plan.batch_size} records"
-    training = f"{trained}, {summary.epoch_seconds:.1f} s per epoch" if summary.epochs else "none: an installed model"
-    facts = [
-        (name, f"{figure} {words if words.startswith('(') else f'({words})'}")
-        for name, figure, words in facts_of(summary, elapsed)
-    ]
-    return Table.of("The run", "", "What|Value", [*facts, ("Training", training)])
+    """Say what is asked of a run first: a name, a figure, and what is to be known of it."""
+    size, pace = summary.agreement.plan.batch_size, f"{summary.epoch_seconds:.1f} s per epoch"
+    rows = (
+        ("Test accuracy", percent(summary.accuracy, 1), f"largest class {percent(summary.majority, 1)}"),
+        area_fact(summary.area_words, summary.test_rows),
+        ("Records in common", f"{summary.aligned_rows:,}", f"of {len(summary.parties)} parties"),
+        ("Whole run", seconds(elapsed), f"{summary.total_bytes / 1e6:.1f} MB on the wire"),
+        (
+            "Training",
+            *(
+                (f"{len(summary.epochs)} epochs", f"{summary.steps} steps of {size} records, {pace}")
+                if summary.epochs
+                else ("none", "an installed model")
+            ),
+        ),
+    )
+    return Table.of("The run", "", "What|Value|Beside it", rows)
 
 
-def defences_table(findings: Findings) -> Table:
-    """List what was applied."""
-    applied = findings.summary.defences.items()
-    rows = ((findings.answer.called(where), ", ".join(names)) for where, names in applied)
-    return Table.of("Defences applied", "Applied in this run, in this order.", "Where|Defences", rows)
+def ledger_table(summary: RunSummary, answer: Answer, facts: Mapping[str, Any]) -> Table:
+    """Say what each party received, and whether an attack is possible."""
+    plan = summary.agreement.plan
+    is_once = plan.protocol == "shared" and not plan.family.spec.forwards
+    rows = (
+        (
+            *(answer.called(one.party), one.received, one.about, f"{one.equations:,}", f"{one.unknowns:,}"),
+            *(Cell("amber", "yes") if one.possible else Cell("green", "no"), one.since),
+        )
+        for one in ledger(summary, facts)
+    )
+    return Table.of(
+        "What each party saw",
+        f"Training: {'once, in all' if is_once else 'per step of a batch'}. Predictions: per record.",
+        "Party|Received|About|>Equations|>Unknowns|An attack is possible|Since when",
+        rows,
+    )
+
+
+def trials_table(trials: Sequence[DefenceTrial]) -> Table:
+    """List defences that were tried: whether each holds, what it leaves and what it costs."""
+    ciphers = [one.cipher for one in trials]
+    cipher = "under Paillier" if ciphers[-1:] == ["paillier"] else "in the clear"
+    beside = " (protocol=shared under Paillier)" if ciphers[:1] != ciphers[-1:] else ""
+    return Table.of(
+        "Defences that were tried",
+        f"Tried in federations of the same tables, split and seeds, trained {cipher}{beside}, each measured by the "
+        "best attack that knows it is there. Left: the largest federation's part that remains.",
+        "Defence|Options|Holds|>Left|>Columns exposed|>Accuracy|>Change, points|>Seconds|>MB",
+        map(_trial, trials),
+    )
+
+
+def _trial(trial: DefenceTrial) -> tuple[str | Cell, ...]:
+    holds = Cell("green", "yes") if trial.holds else Cell("red", "no")
+    costs = ("-", "-", "-", "-")
+    if trial.accuracy is not None:
+        change = f"{'+' if trial.accuracy_change > 0 else ''}{hundredths(trial.accuracy_change, 1)}"
+        costs = (_places(trial.accuracy), change, f"{trial.seconds:.1f}", f"{trial.bytes / 1e6:+.1f}")
+    return (
+        *(trial.defence, ", ".join(f"{key}={value}" for key, value in trial.options.items())),
+        holds if trial.was_run else Cell("grey", "not run"),
+        *(percent(trial.part), "-" if trial.exposed is None else str(trial.exposed)),
+        *costs,
+    )
 
 
 def protection_table(summary: RunSummary, answer: Answer) -> Table:
-    """Say what protects the messages, and what each party sees of the others' columns."""
+    """Say who has the labels, what protects the messages, and what each party sees of the others' columns."""
     plan, called = summary.agreement.plan, answer.called
     tls = "mTLS, one certificate per role, every call checked against the caller's role"
     shared = ", on shared weights: who decrypts keeps what it reads" if plan.protocol == "shared" else ""
@@ -224,16 +322,24 @@ def protection_table(summary: RunSummary, answer: Answer) -> Table:
     if summary.agreement.serving.tells_owners:
         scores = "partial scores reach the coordinator in the clear"
     reached = "reached leaves" if summary.agreement.answers == "leaves" else "confidence scores"
+    classes = f"{', '.join(summary.class_names[:12])}{', ...' if len(summary.class_names) > 12 else ''}"
     rows = [
+        ("Labels", f"of {called(summary.parties[0].name)}: {classes}; one of its features is the constant bias"),
         ("Alignment", "private set intersection: nobody learns ids that others don't have"),
         ("Transport", tls if summary.transport == "mtls" else "INSECURE: no TLS"),
         ("Training", f"{plan.encryption}{shared}" if plan.family.spec.trains else "none: an installed model"),
         ("Calibration", calibration_words(summary)),
         *((f"Columns of {called(one.name)}", seen_words(one)) for one in summary.parties),
         *((f"Answers of {called(one.key_holder)}", _channel(one, summary, answer)) for one in summary.channels),
+        *((f"Defences of {called(where)}", ", ".join(names)) for where, names in summary.defences.items()),
         ("Scores", f"{scores}; {reached} reach the active party only"),
     ]
-    return Table.of("Protection", "What protects the messages.", "What|How", (one for one in rows if one[1]))
+    return Table.of(
+        "Protection",
+        "Who has the labels, what all see of columns, and what protects the messages.",
+        "What|How",
+        (one for one in rows if one[1]),
+    )
 
 
 def _channel(channel: ChannelRecord, summary: RunSummary, answer: Answer) -> str:

@@ -1,14 +1,14 @@
-"""What findings say as one document: a sentence, a matrix of lights, a line for each column, tables.
+"""What findings say as one document: a sentence, a matrix of lights, a line for each column, tables and charts.
 
-Whoever shows findings renders this: the console, pages, the annex and a notebook. It holds words and numbers, and
-computes neither; ``dataclasses.asdict`` makes JSON of it.
+Whoever shows findings renders this: the console, pages, the annex, a notebook and ``results.json``. It holds words and
+numbers, and computes neither; ``dataclasses.asdict`` makes JSON of it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from plumbline.telling.numbers import percent
+from plumbline.telling.numbers import Between, hundredths, percent, share_words
 
 # What a light says; grey: not measured or not shown, so never a word of safety.
 Light = Literal["green", "amber", "red", "grey"]
@@ -39,6 +39,24 @@ NOT_MEASURED = Cell("grey", "not measured")
 
 
 @dataclass(frozen=True)
+class Shade:
+    """A cell of a map, the darker the larger its share.
+
+    Attributes:
+        share: from 0 to 1; None where there is nothing to have a share of.
+    """
+
+    share: float | None
+
+    @property
+    def words(self) -> str:
+        """The share in percent, a dot for hardly anything."""
+        if self.share is None:
+            return "n/a"
+        return hundredths(self.share) if self.share >= 0.005 else "\N{MIDDLE DOT}"
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of words and lights, whoever draws them.
 
@@ -54,25 +72,24 @@ class Table:
     title: str
     caption: str
     headings: tuple[str, ...]
-    rows: tuple[tuple[str | Cell, ...], ...]
+    rows: tuple[tuple[str | Cell | Shade, ...], ...]
     right: Collection[int] = ()
     widths: tuple[int, ...] = ()
 
     @classmethod
     def of(
-        cls, title: str, caption: str, headings: str, rows: Iterable[Iterable[object]], widths: tuple[int, ...] = ()
+        cls,
+        title: str,
+        caption: str,
+        headings: str | Sequence[str],
+        rows: Iterable[Iterable[object]],
+        widths: tuple[int, ...] = (),
     ) -> "Table":
-        """Make a table of our own headings, with bars between them; one that begins with ``>`` is of numbers."""
-        table = cls.under(headings.split("|"), title, rows)
-        right = tuple(place for place, one in enumerate(table.headings) if one.startswith(">"))
-        names = tuple(one.removeprefix(">") for one in table.headings)
-        return replace(table, caption=caption, headings=names, right=right, widths=widths)
-
-    @classmethod
-    def under(cls, headings: Iterable[str], title: str, rows: Iterable[Iterable[object]]) -> "Table":
-        """Make a table of headings that others chose."""
-        cells = tuple(tuple(one if isinstance(one, Cell) else str(one) for one in row) for row in rows)
-        return cls(title, "", tuple(headings), cells)
+        """Make a table of headings, one by one or with bars between them; one that begins with ``>`` is of numbers."""
+        names = headings.split("|") if isinstance(headings, str) else headings
+        right = tuple(place for place, one in enumerate(names) if one.startswith(">"))
+        cells = (tuple(one if isinstance(one, Cell | Shade) else str(one) for one in row) for row in rows)
+        return cls(title, caption, tuple(one.removeprefix(">") for one in names), tuple(cells), right, widths)
 
 
 @dataclass(frozen=True)
@@ -110,13 +127,13 @@ class ColumnLine:
         level: what the adversary of these numbers knows beforehand.
         guess: how far off the best guess is, in the table's units, or how often it is right.
         attack: the same of the best attack; empty where none was judged.
-        part: of what was unknown, from 0 to 1, that is told; None where nothing is unknown, or nothing was measured.
-        ends: of its 95 % interval, in percent: ``38 to 48``; empty without a part.
+        part: of what was unknown, that is told; None where nothing is unknown, or nothing was measured.
         without: why there is no part; empty where there is one.
         by: the best attack's name; empty without one.
         alone: the share after one session alone, in words; empty where the lights are for one.
         more: what else is told of it: of records on a log scale, known, read nearly exactly.
         is_exposed: whether the part is beyond chance.
+        number: its place among all columns, the most exposed first, from 1.
     """
 
     column: str
@@ -126,28 +143,35 @@ class ColumnLine:
     level: str
     guess: str
     attack: str
-    part: float | None
-    ends: str
+    part: Between | None
     without: str
     by: str
     alone: str
     more: tuple[str, ...]
     is_exposed: bool
+    number: int
 
     @property
     def share(self) -> str:
         """The part in percent; why there is none where there isn't."""
-        return self.without if self.part is None else percent(self.part)
+        return self.without if self.part is None else percent(self.part.mean)
 
     @property
     def interval(self) -> str:
         """The same with its interval: ``43 % (38 to 48)``."""
-        return f"{self.share} ({self.ends})" if self.ends else self.share
+        return self.without if self.part is None else share_words(self.part)
+
+    @property
+    def anyway(self) -> str:
+        """How far off a guess and the best attack are, in the column's units, and what else is told."""
+        errors = f"{self.guess} \N{RIGHTWARDS ARROW} {self.attack}" if self.attack else f"{self.guess} by guessing"
+        alone = f"after one session alone the share is {self.alone}" if self.alone else ""
+        return "; ".join(filter(None, (errors, *self.more, alone)))
 
 
 @dataclass(frozen=True)
 class Document:
-    """The first screen.
+    """What findings say; its first screen alone where tables and charts are empty.
 
     Attributes:
         sentence: the answer.
@@ -155,6 +179,9 @@ class Document:
         matrix: what leaks in which case; None where no parties were at it.
         columns: every column, the most exposed first.
         grounds: sentences that the answer rests on.
+        tables: by name.
+        charts: by name, each a dataclass of ``plumbline.charts``; those of single columns, which draw cells of tables,
+            stand on a page alone.
     """
 
     sentence: str
@@ -162,3 +189,5 @@ class Document:
     matrix: Glance | None
     columns: tuple[ColumnLine, ...]
     grounds: tuple[str, ...]
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    charts: Mapping[str, object] = field(default_factory=dict)

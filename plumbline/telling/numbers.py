@@ -49,17 +49,7 @@ def hundredths(share: float, places: int = 0) -> str:
 
 def share_words(share: Between, places: int = 0) -> str:
     """Write a share with its interval: ``43 % (38 to 48)``."""
-    return f"{percent(share.mean, places)} ({ends_words(share, places)})"
-
-
-def ends_words(share: Between, places: int = 0) -> str:
-    """Write the ends of an interval, in percent: ``38 to 48``."""
-    return f"{hundredths(share.low, places)} to {hundredths(share.high, places)}"
-
-
-def interval_words(share: Between, places: int = 0) -> str:
-    """Write the ends of an interval with their unit: ``38 to 48 %``."""
-    return f"{ends_words(share, places)} %"
+    return f"{percent(share.mean, places)} ({hundredths(share.low, places)} to {hundredths(share.high, places)})"
 
 
 def seconds(count: float) -> str:

@@ -38,14 +38,15 @@ SAME = {
     "moved from its guess without scores": "baseline",
     "width of its 90 % intervals": "covered",
     "shuffled": "control",
+    "off by": "typical error",
 }
 # Words of every day, and what a caption or the row explains on the spot.
 _PLAIN = (
-    "about|accuracy|answered|assumed|because|bits|by|bytes|call: message|change, points|column|columns|"
+    "about|accuracy|answered|assumed|because|beside it|bits|by|bytes|call: message|change, points|column|columns|"
     "fixed|honest sums|how|its answers|kind|labels kept|left|left of it|looks for|mb|name and function|"
     "named|note|of|of the class|of them right|option|options|outcome|pace|package|party|peak memory|"
-    "place and date|question|received|right|run|r²|seconds|setting|signature|total|true|value|version|"
-    "what|what became of it|what is sent|what it learns|where|who asks|who says so|who would learn it|"
+    "place and date|question|received|right|run|r²|seconds|setting|signature|since when|total|value|version|"
+    "what|what became of it|what is sent|what it learns|who asks|who says so|who would learn it|"
     "written (utc)|wrong"
 )
 PLAIN = set(_PLAIN.split("|"))
@@ -54,7 +55,7 @@ PLAIN = set(_PLAIN.split("|"))
 def headings() -> set[str]:
     """Every heading of a table of a page that a template words, or that the product lists for one."""
     found = {*column_sets.HEADINGS, *before_sending.HEADINGS}
-    for text in (*TEMPLATES, (ROOT / "plumbline/report/run_tables.py").read_text()):
+    for text in (*TEMPLATES, *((ROOT / f"plumbline/report/{name}.py").read_text() for name in ("cards", "run_tables"))):
         found |= {
             words.removeprefix(">")
             for row in re.findall(r'"(>?[A-Z][^"{}]*\|[^"{}]*)"', text)

@@ -108,7 +108,6 @@ def list_page(folder: Path, runs: Sequence[ListedRun], wanted: Filter, trouble: 
         trouble=escaped(trouble, _MOST_SAID),
         statuses=sorted({one.run.status for one in runs}),
         lights=[light for light in LIGHT_WORDS if any(one.run.light == light for one in runs)],
-        light_words=LIGHT_WORDS,
         over_time=over_time([one.run for one in matches]),
     )
 
@@ -156,7 +155,6 @@ def compare_page(runs: Sequence[ListedRun]) -> str:
     comparison = compare_runs(*(one.run.folder for one in runs))
     return template("runs_compared.html").render(
         runs=runs,
-        light_words=LIGHT_WORDS,
         sections=[
             (title, [[escaped(cell, _MOST_SAID) for cell in row] for row in rows])
             for title, rows in comparison.sections

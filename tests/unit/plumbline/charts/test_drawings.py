@@ -10,21 +10,15 @@ from hypothesis import strategies as st
 from plumbline.charts.axes import WHOLE, Axis
 from plumbline.charts.drawings import (
     WIDTH,
-    Amount,
-    Part,
     Series,
-    amounts,
     counts,
     cut,
     histogram,
     lines,
     roc,
     scatter,
-    share_bar,
-    stacked,
 )
 from plumbline.charts.marks import Bar, Chart, Trace, Word
-from plumbline.judge.measures import Interval
 from tests.harness.charts import marks_of
 
 TRUTH = np.array([0.0, 0.0, 1.0, 2.0])
@@ -118,46 +112,12 @@ def test_no_name_of_a_point_stands_over_another(points: list[tuple[float, float]
         assert abs(one.y - other.y) >= 12 or abs(begins[one] - begins[other]) >= long, (one, other)
 
 
-def test_a_bar_of_a_row_is_in_percent_of_its_cell() -> None:
-    track, bar, whisker = marks_of(share_bar("a: 40 %", Interval(0.4, 0.35, 0.45)), Bar)
-    assert (track.x, track.width) == (0, 100)
-    assert [bar.x, bar.width] == pytest.approx([0, 40])
-    assert [whisker.x, whisker.width] == pytest.approx([35, 10])
-    assert len(marks_of(share_bar("a: not measured", None), Bar)) == 1
-
-
-def test_amounts_beyond_the_end_stop_there_and_the_guess_crosses_bars_only() -> None:
-    rows = [Amount("near", "± 1", 1, "leak"), Amount("far", "± 9", 9, "harmless")]
-    chart = amounts("Errors", rows, end=4, guess=2, guess_words="guessed: ± 2")
-    near, far = marks_of(chart, Bar)
-    assert far.width / near.width == pytest.approx(4)
-    marks = [one for one in marks_of(chart, Trace) if one.style == "guess-mark"]
-    assert [one.points[0][0] / near.width for one in marks] == pytest.approx([2, 2])
-    # Names stand above the bars.
-    for mark, bar, name in zip(
-        marks, marks_of(chart, Bar), [one for one in marks_of(chart, Word) if one.anchor == "start"], strict=True
-    ):
-        assert name.y < mark.points[0][1] <= bar.y < bar.y + bar.height <= mark.points[1][1]
-    assert chart.height >= far.y + far.height
-
-
 def test_counts_compare_shares_in_pairs() -> None:
     chart = counts("Jobs", ["cook", "x" * 40], np.array([0.75, 0.25]), np.array([0.5, 0.5]))
     assert [bar.style for bar in marks_of(chart, Bar)] == ["truth", "estimate-bar"] * 2
     assert marks_of(chart, Bar)[0].width / marks_of(chart, Bar)[2].width == pytest.approx(3)
     assert any(one.text.endswith("…") for one in marks_of(chart, Word))
     assert max(bar.x + bar.width for bar in marks_of(chart, Bar)) < WIDTH
-
-
-def test_parts_of_a_stack_touch_and_the_longest_fills_the_width() -> None:
-    rows = [("a", [Part("x", 1, "s1"), Part("y", 3, "s2")]), ("b", [Part("x", 1, "s1"), Part("y", 1, "s2")])]
-    chart = stacked("Time", rows, "ms")
-    for left, right in (marks_of(chart, Bar)[:2], marks_of(chart, Bar)[2:]):
-        assert left.x + left.width == pytest.approx(right.x)
-    assert sum(bar.width for bar in marks_of(chart, Bar)[:2]) == pytest.approx(
-        2 * sum(bar.width for bar in marks_of(chart, Bar)[2:])
-    )
-    assert {style for style, _ in chart.key} == {bar.style for bar in marks_of(chart, Bar)}
 
 
 def test_text_is_cut_with_an_ellipsis() -> None:

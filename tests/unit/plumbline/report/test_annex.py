@@ -14,7 +14,7 @@ from plumbline.judge.findings import Findings
 from plumbline.judge.residual_risk import verdict_rows
 from plumbline.report import annex_files
 from plumbline.report.annex import Annex, RunPapers, annex_of
-from plumbline.telling.document import NOT_MEASURED, Cell, Light
+from plumbline.telling.document import LIGHT_WORDS, NOT_MEASURED, Cell, Light
 from services.common.run_folder import RunFolder
 from tests.harness.annexes import docx_text, needs_annex, pdf_text, squeezed
 from tests.harness.audited import HOSTILE_NAMES
@@ -35,12 +35,12 @@ def annex_of_run(folder: RunFolder, most: int = 5) -> Annex:
 
 
 def words_of(annex: Annex) -> Iterator[str]:
-    yield from (annex.title, annex.subtitle, annex.verdict)
+    yield from (annex.title, annex.subtitle, LIGHT_WORDS[annex.light])
     for section in (*annex.pages[0], *annex.pages[1]):
         yield from (section.title, *section.paragraphs, *section.points, *section.choices)
         if section.table:
             yield from section.table.headings
-            yield from (cell.words if isinstance(cell, Cell) else cell for row in section.table.rows for cell in row)
+            yield from (cell if isinstance(cell, str) else cell.words for row in section.table.rows for cell in row)
         yield section.note
     yield from annex.signatures
 

@@ -1,18 +1,22 @@
 """Known answers of the first screen: who is ranked where, beside which guess."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from plumbline.charts.marks import Bar, Trace
+from plumbline.charts.marks import Trace
 from plumbline.judge.answer import Answer, ColumnAnswer, without_part
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings
 from plumbline.judge.measures import Interval
 from plumbline.judge.training import TrainingFinding
+from plumbline.report.html import environment
 from plumbline.report.page import labels_by_epoch, ranked_levels
+from plumbline.telling.document import ColumnLine
 from tests.harness.charts import marks_of
 from tests.harness.findings import attack, column, findings, levels
+from tests.harness.parsed import Element, parsed
 
 
 def answer(name: str, error: float, *, known: tuple[LevelVerdict, ...] = ()) -> ColumnAnswer:
@@ -39,36 +43,49 @@ def found(*columns: ColumnAnswer) -> Findings:
 
 
 def test_columns_are_ranked_by_their_part_and_keep_the_number_of_their_card() -> None:
-    ranking = {one.level: one for one in ranked_levels(found(answer("little", 0.09), answer("much", 0.01)))}
+    ranking = {level: lines for level, _, lines in ranked_levels(found(answer("little", 0.09), answer("much", 0.01)))}
     assert list(ranking) == ["nothing", "marginals"]
-    rows = ranking["marginals"].rows
-    assert [(row.line.column, row.number, row.line.share) for row in rows] == [
+    rows = ranking["marginals"]
+    assert [(row.column, row.number, row.share) for row in rows] == [
         ("much", 2, "90 %"),
         ("little", 1, "10 %"),
     ]
-    _, bar, whisker = marks_of(rows[0].bar, Bar)
-    assert (bar.width, whisker.x, whisker.width) == pytest.approx((90, 85, 10))
-    assert rows[0].bar.title == "much: 90 % of what was unknown, 95 % interval 85 to 95 %"
+    bar = drawn(rows)[0]
+    _, part, whisker = bar.all("rect")
+    assert [part.attributes["width"], whisker.attributes["x"], whisker.attributes["width"]] == [
+        "90.00%",
+        "85.00%",
+        "10.00%",
+    ]
+    assert bar.one("title").text == "much: 90 % (85 to 95) of what was unknown"
+
+
+def drawn(lines: Sequence[ColumnLine]) -> list[Element]:
+    """The bars of a ranking."""
+    page = environment().from_string('{% from "elements/ranking.html" import ranking %}{{ ranking(lines, "Ranked") }}')
+    return list(parsed(page.render(lines=lines)).all("svg"))
 
 
 def test_what_chance_explains_has_another_colour_than_a_leak() -> None:
     by_chance = tuple(replace(one, part=Interval(0.1, 0.0, 0.2)) for one in levels("half_star", 0.09))
     chance = replace(answer("chance", 0.09), levels=by_chance)
-    (row,) = ranked_levels(found(chance))[1].rows
-    assert marks_of(row.bar, Bar)[1].style == "harmless"
-    (row,) = ranked_levels(found(answer("leak", 0.01)))[1].rows
-    assert marks_of(row.bar, Bar)[1].style == "leak"
+    for verdict, style in ((chance, "harmless"), (answer("leak", 0.01), "leak")):
+        (bar,) = drawn(ranked_levels(found(verdict))[1][2])
+        assert list(bar.all("rect"))[1].attributes["class"] == style
+    unmeasured = replace(answer("none", 0.01), levels=tuple(replace(one, part=None) for one in by_chance))
+    (bar,) = drawn(ranked_levels(found(unmeasured))[1][2])
+    assert len(list(bar.all("rect"))) == 1
 
 
 def test_what_could_be_guessed_anyway_stands_beside_what_is_known_with_the_federation() -> None:
     known = (LevelVerdict("marginals", "its densest value", 0.69, "half_star", 0.26),)
-    (row,) = ranked_levels(found(answer("age", 0.01, known=known)))[1].rows
+    (row,) = ranked_levels(found(answer("age", 0.01, known=known)))[1][2]
     assert row.anyway == "± 31.6 → ± 10; within 5 in 74 % of records, 31 % by guessing"
     worse = tuple(replace(one, error=0.9) for one in known)
-    (row,) = ranked_levels(found(answer("age", 0.01, known=worse)))[1].rows
+    (row,) = ranked_levels(found(answer("age", 0.01, known=worse)))[1][2]
     assert row.anyway == "± 31.6 → ± 10"
     known_anyway = tuple(replace(one, e0=0.09, error=0.01) for one in known)
-    (row,) = ranked_levels(found(answer("age", 0.01, known=known_anyway)))[1].rows
+    (row,) = ranked_levels(found(answer("age", 0.01, known=known_anyway)))[1][2]
     assert row.anyway == "± 31.6 → ± 10"
 
 

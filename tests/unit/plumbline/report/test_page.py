@@ -2,9 +2,10 @@
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from plumbline.judge.findings import DefenceTrial
 from plumbline.judge.label_control import LabelControl
 from plumbline.judge.labels import RarestLabel
 from plumbline.report.page import write_report
+from plumbline.telling.document import Shade
 from services.common.agreement import TrainingPlan
 from services.common.run_folder import RunFolder
 from tests.harness.findings import SIZES
@@ -119,9 +121,10 @@ def test_columns_are_shown_in_their_own_units(root: Element) -> None:
     ]
     assert max(ticks) > 50_000
     # The nearest attack is off by a twentieth of the range of 90,000.
-    first = next(iter(drawings["By attack: typical error"].all("rect"))).one("title").text
-    assert first.startswith("half_star: ± ")
-    assert float(first.rpartition(" ")[2].replace(",", "")) == pytest.approx(4_500, rel=0.2)
+    rows = list(income.one("table").one("tbody").all("tr"))
+    assert [row.one("th").text for row in rows] == ["guessed anyway", "half_star", "rcc2"]
+    off = next(iter(rows[1].all("td"))).text
+    assert float(off.removeprefix("± ").replace(",", "")) == pytest.approx(4_500, rel=0.2)
 
 
 def test_attacks_are_sorted_by_strength_and_those_without_a_result_say_why(root: Element) -> None:
@@ -228,3 +231,26 @@ def test_a_run_without_attacks_says_that_nothing_was_measured(tmp_path: Path) ->
     assert "No attack on predictions was mounted" in root.one("main").text
     assert "No attack on labels was mounted" in root.one("main").text
     assert not list(root.all("details", class_="card"))
+
+
+def test_each_table_of_the_document_stands_on_the_page_and_is_json(tmp_path: Path) -> None:
+    folder = made_run(tmp_path, [MadeColumn("job=cook", "job", "category"), MadeColumn("job=clerk", "job", "category")])
+    trials = (
+        DefenceTrial("dp_noise", {"sigma": 2}, part=0.4, exposed=1, accuracy=0.9, accuracy_change=-0.02, seconds=1.5),
+        DefenceTrial("purification", reason="It needs torch."),
+    )
+    document = write_report(tmp_path / "report.html", replace(findings_of(folder), trials=trials), FACTS, folder)
+    root = parsed((tmp_path / "report.html").read_text())
+    drawn = [[" ".join(cell.text.split()) for cell in table.one("tbody").all("td")] for table in root.all("table")]
+    # The first facts of a run stand on the first screen, not as a table.
+    for name in document.tables.keys() - {"run"}:
+        rows = [row[1:] for row in document.tables[name].rows]
+        cells = [" ".join((one if isinstance(one, str) else one.words).split()) for row in rows for one in row]
+        assert not cells or cells in drawn, name
+    written, shade = json.loads(json.dumps(asdict(document))), document.tables["map"].rows[0][1]
+    assert isinstance(shade, Shade)
+    assert written["tables"]["map"]["rows"][0][1] == {"share": shade.share}
+    assert written["tables"]["trials"]["rows"][1][2] == {"light": "grey", "words": "not run"}
+    assert {"labels told", "curves", "loss"} <= written["charts"].keys()
+    titles = {one.text for drawing in root.all("svg", class_="chart") for one in drawing.all("title")}
+    assert {one["title"] for one in written["charts"].values()} <= titles

@@ -24,14 +24,13 @@ from plumbline.judge.training import TrainingFinding
 from plumbline.notebook import ShownFindings
 from plumbline.report.annex import columns_table
 from plumbline.report.html import environment
-from plumbline.report.page import ranked_rows
 from plumbline.telling.document import LIGHT_WORDS, Cell, ColumnLine, Glance, Light
 from plumbline.telling.numbers import percent
 
-# What a page's templates are given; rows are those of one level.
+# Of a page: its matrix and its ranking.
 _PAGE = """{% from "elements/ranking.html" import ranking with context %}
 {% from "elements/parts.html" import matrix %}<h1>{{ glance.sentence }}</h1>{{ matrix(glance, light_words) }}
-{{ ranking(none, rows, "") }}"""
+{{ ranking(document.columns, "") }}"""
 LIGHTS: st.SearchStrategy[Light] = st.sampled_from(tuple(LIGHT_WORDS))
 
 
@@ -98,7 +97,7 @@ def on_console(made: Made) -> str:
 
 def on_page(made: Made) -> str:
     page = environment().from_string(_PAGE)
-    return page.render(glance=made.glance, light_words=LIGHT_WORDS, rows=ranked_rows(made.answer), answer=made.answer)
+    return page.render(glance=made.glance, light_words=LIGHT_WORDS, document=made.document)
 
 
 def line_about(column: str, text: str) -> str:
@@ -141,4 +140,5 @@ def test_every_teller_shows_the_same_matrix(made: Made) -> None:
         assert re.findall(r"\d of 9", matrix)[: len(told)] == told
     content = json.loads(json.dumps(asdict(made.document)))
     assert [cell["words"] for _, cells in content["matrix"]["rows"] for cell in cells] == told
-    assert [one["part"] for one in content["columns"]] == [one.part for one in made.document.columns]
+    parts = [one.part.mean if one.part else None for one in made.document.columns]
+    assert [one["part"] and one["part"]["mean"] for one in content["columns"]] == parts
