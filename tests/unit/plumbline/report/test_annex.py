@@ -103,8 +103,11 @@ def test_likelihood_follows_the_light_and_severity_what_is_at_stake(
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        (Cell("amber", "24 % of them"), "Half or more of what was unknown is told of 24 % of them."),
-        (NOT_MEASURED, "Of how many half or more of what was unknown is told: not measured."),
+        (
+            Cell("amber", "24 % of them"),
+            "Persons of whom at least half of what nobody could guess is learned: 24 % of them.",
+        ),
+        (NOT_MEASURED, "Persons of whom at least half of what nobody could guess is learned: not measured."),
     ],
 )
 def test_persons_have_the_light_of_the_matrix(
