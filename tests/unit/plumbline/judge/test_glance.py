@@ -39,7 +39,8 @@ def glance(path: Path, removed: dict[str, float], outcomes: Sequence[object], li
     if limit is not None:
         run.write_session_limit(limit)
     found = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES)
-    assert found.as_dict()["glance"]["sentence"] == found.glance.sentence
+    written = found.as_dict()["glance"]
+    assert (written["sentence"], written["joining"]) == (found.glance.sentence, found.glance.joining)
     return found.glance
 
 

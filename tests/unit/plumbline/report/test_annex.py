@@ -80,6 +80,8 @@ def test_it_has_what_an_assessment_asks_for(folder: RunFolder) -> None:
     for told in ("age", "income", "half_star", "label_recovery by passive", "Failed", "gia", HASHES["results.json"]):
         assert told in words
     assert "python 3.11.7" in words
+    glance = findings_of(folder).glance
+    assert all(told in words for told in (glance.sentence, glance.joining, *glance.learns))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,11 @@ def test_longer_lists_are_cut_and_say_how_much_is_left_out(tmp_path: Path) -> No
     annex = annex_of_run(made_run(tmp_path, columns), 3)
     matrix, table = (section.table for section in annex.pages[0][4:])
     assert matrix is not None
-    assert [name for name, *_ in matrix.rows] == ["columns", "labels", "persons"]
+    assert [str(name).partition(": how many")[0].partition(": of how")[0] for name, *_ in matrix.rows] == [
+        "columns",
+        "labels",
+        "persons",
+    ]
     assert table is not None
     assert len(table.rows) == 4
     assert table.rows[-1][0] == "and 6 more"
