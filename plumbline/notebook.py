@@ -107,7 +107,9 @@ class ShownFindings:
     def __str__(self) -> str:
         """Write the verdict and the most exposed columns, in ten lines at most."""
         answer, columns = self.answer, [f"{one.light}: {one.sentence}" for one in self.answer.columns]
-        lines = [self.document.sentence, *self.document.grounds[:2], *answer.labels[:2]]
+        matrix = self.document.matrix
+        joining = [matrix.joining] if matrix is not None and matrix.joining else []
+        lines = [self.document.sentence, *joining, *self.document.grounds[:2], *answer.labels[:2]]
         room = _MOST_LINES - len(lines) - 1
         more = [f"And {len(columns) - room:,} more columns: to_frame() has them."] if len(columns) > room else []
         return "\n".join(escaped(line, _MOST_OF_A_LINE) for line in (*lines, *columns[:room], *more))

@@ -27,6 +27,7 @@ from plumbline.job_progress import RunProgress
 from plumbline.judge.answer import listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.findings import DefenceTrial, Findings, read_findings
+from plumbline.judge.joining import stakes_of
 from plumbline.judge.lights import is_open
 from plumbline.judge.variant_results import VariantResult
 from plumbline.processes import ProcessFailed
@@ -210,6 +211,7 @@ def judged_trial(
         defence=defence,
         options=options,
         holds=not exposed and not unmet,
+        stakes=stakes_of(after.glance),
         part=after.answer.largest_part,
         exposed=exposed,
         accuracy=after.summary.accuracy,

@@ -13,6 +13,7 @@ from plumbline.audit.request import Verbosity
 from plumbline.judge.answer import Answer, short
 from plumbline.judge.findings import Findings
 from plumbline.judge.first_screen import document_of
+from plumbline.judge.remedies import measures_of
 from plumbline.judge.summary import expectations
 from plumbline.judge.variant_results import then_how
 from plumbline.report import run_tables as tables
@@ -20,12 +21,11 @@ from plumbline.report.cards import evidence_of
 from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light, Shade, Table
 from plumbline.terminal import shown_text
 from services.common.run_records import NOT_APPLICABLE
-from vfl.data.faults import counted
 
 # Rows of a table of columns, and of these, whose hits are told beneath it.
 _MOST_COLUMNS, _MOST_HITS = 20, 5
-# Of columns where the answer is on one screen.
-_MOST_IN_SHORT = 8
+# Of columns, and of what would help, where the answer is on one screen.
+_MOST_IN_SHORT, _MOST_MEASURES = 5, 3
 # Letters of a number with its interval, which stays on one line; of a row's name that does, at most; of a cell that is
 # a sentence, and how many columns stand in a line with it.
 _A_NUMBER, _A_NAME, _A_SENTENCE, _MOST_BESIDE_A_SENTENCE = len("100 % (100 to 100)"), 32, 60, 3
@@ -162,47 +162,34 @@ def _drawn(cell: str | Cell | Shade, *, is_first: bool) -> Text:
 
 
 def print_glance(console: Console, glance: Glance) -> None:
-    """Show the answer in a sentence and a matrix of lights with numbers."""
+    """Show the answer in a sentence, whether to join, and a matrix of lights with numbers."""
     say(console, glance.sentence, style="bold")
+    say(console, glance.joining)
     several = len(glance.sessions) > 1
-    headings = [
-        f"{does if number % len(glance.sessions) == 0 else ''}\n{when}" if several else does
-        for number, (does, when) in enumerate(glance.headings)
-    ]
+    headings = [f"{does},\n{when}" if several else does for does, when in glance.headings]
     print_table(console, Table("", "", ("", *headings), tuple((name, *cells) for name, cells in glance.rows)))
+    say(console, "; ".join(f"{name}: {what}" for name, what, _ in glance.named_rows if what))
 
 
 def _print_in_short(console: Console, findings: Findings) -> None:
-    """Show what a person needs of the verdict on one screen: sentences, the first columns, and where the rest is."""
-    answer = findings.answer
-    say(console, *answer.sentences)
-    _print_notes(console, findings)
-    _print_ranked(console, answer, _MOST_IN_SHORT)
-    print_table(console, tables.variants_table(findings))
-    say(console, findings.malicious_words, findings.cost_words)
-    left_out = len(answer.not_measured) + len(not_applicable(findings))
-    untold = f"{counted(left_out, 'thing')} not measured, labels, persons" if left_out else "Labels, persons"
-    say(console, f"{untold} and all columns: in the report, and here with --verbose.")
-
-
-def _print_notes(console: Console, findings: Findings) -> None:
-    """Show what is to be known of a model's quality, and which variant to take."""
+    """Show what a person needs of the verdict on one screen: the first columns, what helps, and where the rest is."""
+    say(console, findings.glance.unmeasured, *findings.answer.not_measured[:1])
+    _print_ranked(console, findings.answer, _MOST_IN_SHORT)
+    say(console, f"What would help: {' '.join(measures_of(findings)[:_MOST_MEASURES])}")
     say(console, *findings.summary.quality_notes, style="yellow")
-    say(console, then_how(findings.variants), style="bold")
+    say(console, findings.cost_words)
+    say(console, "All columns, and what was not measured: in the report, and with --verbose.")
 
 
 def print_verdict(console: Console, findings: Findings) -> None:
     """Show the verdict whole: sentences, a light per party with words, tables of columns and of labels, persons."""
     answer = findings.answer
     print_answer(console, answer)
-    _print_notes(console, findings)
-    for table in (
-        tables.training_table(findings),
-        tables.labels_table(findings),
-        tables.persons_table(findings.persons),
-        tables.variants_table(findings),
-    ):
-        print_table(console, table)
+    say(console, *findings.summary.quality_notes, style="yellow")
+    say(console, then_how(findings.variants), style="bold")
+    for table_of in (tables.training_table, tables.labels_table, tables.variants_table):
+        print_table(console, table_of(findings))
+    print_table(console, tables.persons_table(findings.persons))
     say(console, *answer.labels, style="bold")
     say(console, findings.malicious_words, *answer.not_measured, *not_applicable(findings), findings.cost_words)
     say(console, *findings.summary.warnings, style="bold red")
@@ -237,7 +224,7 @@ def _print_ranked(console: Console, answer: Answer, most: int = _MOST_COLUMNS) -
     )
     caption = _CAPTION + (_ONE_SESSION if has_one else "") if is_whole else ""
     headings = f"column|>guess|>attack{'|>one' if has_one else ''}|>part (95 %){'|best attack' if is_whole else ''}"
-    print_table(console, Table.of("What becomes of each column", caption, headings, rows), most)
+    print_table(console, Table.of("What becomes of each column, by its own name", caption, headings, rows), most)
     for line in lines[:_MOST_HITS] if is_whole else ():
         if line.light in ("red", "amber") and line.more:
             say(console, f"{short(line.column)}: {'; '.join(line.more)}.")
@@ -246,15 +233,10 @@ def _print_ranked(console: Console, answer: Answer, most: int = _MOST_COLUMNS) -
 def not_applicable(findings: Findings) -> list[str]:
     """Say what could not be carried out, one line for attacks that share a reason."""
     reasons: dict[str, list[str]] = {}
-    for finding in findings.predictions.attacks:
-        if finding.mse is None and finding.status == NOT_APPLICABLE:
-            reasons.setdefault(_reason(finding.attack, finding.reason), []).append(finding.attack)
-    for other in findings.training:
-        if other.status == NOT_APPLICABLE:
-            reasons.setdefault(_reason(other.attack, other.reason), []).append(f"{other.attack} by {other.party}")
+    absent = [(one.attack, one.reason, "") for one in findings.predictions.attacks if one.status == NOT_APPLICABLE]
+    absent += [(one.attack, one.reason, one.party) for one in findings.training if one.status == NOT_APPLICABLE]
+    for attack, reason, party in absent:
+        # Most reasons begin with the attack's name.
+        why = reason.removeprefix(f"{attack.partition('(')[0]} ")
+        reasons.setdefault(why, []).append(f"{attack} by {party}" if party else attack)
     return [f"Not applicable: {', '.join(names)}" + (f": {why}" if why else ".") for why, names in reasons.items()]
-
-
-def _reason(attack: str, reason: str) -> str:
-    """Give a reason without the attack's name, which most begin with."""
-    return reason.removeprefix(f"{attack.partition('(')[0]} ")

@@ -1,7 +1,7 @@
 """The answer to a person: a few sentences, a light per party, and what became of each column of the passive tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attacks import LEVELS, Level
@@ -111,9 +111,14 @@ def short(name: str) -> str:
     return escaped(name, _MOST_LETTERS)
 
 
-def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Write names in one line: all of a few, else the first and how many more there are."""
-    first_names = [short(name) for name in names[:most]]
+def quoted(column: str) -> str:
+    """Mark a column's own name, which may be words that say something else: “worst radius”."""
+    return f"“{short(column)}”"
+
+
+def listed(names: Sequence[str], most: int = _MOST_NAMES, write: Callable[[str], str] = short) -> str:
+    """Write names in one line: all of a few, else the first and how many more there are; columns are ``quoted``."""
+    first_names = [write(name) for name in names[:most]]
     return ", ".join(first_names) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

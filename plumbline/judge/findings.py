@@ -7,7 +7,8 @@ from typing import Any, overload
 from plumbline.judge import Progress, silent
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.column_sets import WhatIf
-from plumbline.judge.glance import glance_at
+from plumbline.judge.glance import glance_at, joining_words
+from plumbline.judge.joining import changes_beside, stakes_of
 from plumbline.judge.malicious_session import MaliciousSession, read_malicious_session
 from plumbline.judge.persons import PersonFindings, read_person_findings
 from plumbline.judge.plain_twin import PlainTwin, cost_words, plain_twin
@@ -18,8 +19,8 @@ from plumbline.judge.session_sentences import labels_untried, sessions_behind
 from plumbline.judge.summary import RunSummary, read_summary
 from plumbline.judge.trained_columns import read_trained_columns
 from plumbline.judge.training import TrainingFinding, read_training_findings
-from plumbline.judge.variant_results import VariantResult, result_of, then_how
-from plumbline.telling.document import Glance
+from plumbline.judge.variant_results import VariantResult, result_of, then_how, variant_words
+from plumbline.telling.document import Glance, Light
 from plumbline.telling.numbers import hundredths, percent
 from services.common.run_files import RunFolderError
 from services.common.run_folder import RunFolder
@@ -46,6 +47,7 @@ class DefenceTrial:
         bytes: that all its messages take more than without it, likewise.
         cipher: that of the trial.
         reason: why it can't be said to hold; empty where the numbers say it.
+        stakes: the lights of columns, labels and persons that it leaves; empty where the federation wasn't run.
     """
 
     defence: str
@@ -59,6 +61,7 @@ class DefenceTrial:
     bytes: int = 0
     cipher: str = IN_THE_CLEAR
     reason: str = ""
+    stakes: Mapping[str, Light] = field(default_factory=dict)
 
     @property
     def was_run(self) -> bool:
@@ -143,12 +146,15 @@ class Findings(Sequence[Finding]):
 
     @property
     def glance(self) -> Glance:
-        """The answer in one sentence and a matrix of lights."""
+        """The answer in one sentence, whether to join, and a matrix of lights."""
         agreement = self.summary.agreement
         defences = self.summary.defences.get(agreement.active.name, ())
         is_all = not labels_untried(self.predictions.limit, agreement, defences)
         columns, parties = self.answer.columns, self.answer.parties
-        return glance_at(self.predictions, self.training, columns, parties, self.persons, labels_are_all=is_all)
+        glance = glance_at(self.predictions, self.training, columns, parties, self.persons, labels_are_all=is_all)
+        measured = {variant_words(one.variant): one.stakes for one in self.variants[1:]}
+        measured |= {f"the defence {one.defence}": one.stakes for one in self.trials}
+        return replace(glance, joining=joining_words(stakes_of(glance), changes_beside(glance, measured, self.what_if)))
 
     @property
     def cost_words(self) -> str:
@@ -174,7 +180,8 @@ class Findings(Sequence[Finding]):
     def in_short(self, variant: str) -> VariantResult:
         """Sum up the run, to stand beside others; ``variant``: what it differs in from them."""
         sessions = sessions_behind(self.predictions.limit, self.answer.columns)
-        return result_of(variant, self.summary, self.answer, self.predictions, self.training, sessions)
+        result = result_of(variant, self.summary, self.answer, self.predictions, self.training, sessions)
+        return replace(result, stakes=stakes_of(self.glance))
 
     def as_dict(self) -> dict[str, Any]:
         """Write everything as JSON has it: plain lists and dictionaries; ``results.json`` of an audit."""

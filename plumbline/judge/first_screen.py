@@ -1,10 +1,18 @@
 """From an answer to the document of its first screen: a line for each column, beside the sentence and the matrix."""
 
 from attacks import Level
-from plumbline.judge.answer import Answer, ColumnAnswer, errors_words, hits_words, log_words, read_words, without_part
-from plumbline.judge.federation_part import LevelVerdict, at
+from plumbline.judge.answer import (
+    Answer,
+    ColumnAnswer,
+    errors_words,
+    hits_words,
+    log_words,
+    part_words,
+    read_words,
+    without_part,
+)
+from plumbline.judge.federation_part import at
 from plumbline.telling.document import ColumnLine, Document, Glance
-from plumbline.telling.numbers import percent
 
 
 def document_of(answer: Answer, glance: Glance | None = None) -> Document:
@@ -43,12 +51,8 @@ def column_line(column: ColumnAnswer, party: str, level: Level | None = None, nu
         part=verdict.part,
         without=without_part(verdict),
         by=verdict.attack,
-        alone=_share(at(column.one_session, level)) if column.one_session else "",
+        alone=part_words(at(column.one_session, level)).partition(" (")[0] if column.one_session else "",
         more=tuple(filter(None, (words(column, level) for words in (log_words, hits_words, read_words)))),
         is_exposed=verdict.is_exposed,
         number=number,
     )
-
-
-def _share(verdict: LevelVerdict) -> str:
-    return without_part(verdict) or percent(verdict.part.mean if verdict.part else None)

@@ -1,16 +1,18 @@
 """The answer at a glance: one sentence, and a matrix of lights with numbers.
 
-Rows are what can leak: columns, labels, persons. Columns are what passive parties do with their parameters, and after
-how many sessions. A cell has the worst light of what it counts; where a run measured nothing of it, it is grey and says
-so. More sessions never tell less than fewer: where one told something and more weren't measured, it is *or more*.
+Rows are what can leak: columns, labels, persons, each with who learns it. Columns are what passive parties do with
+their parameters, and after how many sessions. A cell has the worst light of what it counts; where a run measured
+nothing of it, it is grey and says so. More sessions never tell less than fewer: where one told something and more
+weren't measured, it is *or more*. The sentence begins with what leaks most, by its light.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from plumbline.judge.answer import ColumnAnswer, PartyAnswer
+from plumbline.judge.answer import ColumnAnswer, PartyAnswer, together
 from plumbline.judge.evidence import SourceVerdict
 from plumbline.judge.federation_part import at
-from plumbline.judge.lights import RED_PART, are_too_few, light_of, light_of_column, light_of_training, worst
+from plumbline.judge.joining import VERDICTS, Stakes, best_change
+from plumbline.judge.lights import RED_PART, are_too_few, light_of, light_of_column, light_of_training, telling, worst
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.record_risks import PersonRisk, RiskShare
@@ -23,6 +25,9 @@ KEEPS, DISCLOSES = "keeps its parameters", "discloses them"
 # From this risk on half of what was unknown of a person is told.
 _HALF = 0.5
 _SMALL = 0.1
+# So many parties aren't named one by one.
+_MANY = 3
+_HOW: Mapping[Light, str] = {"red": "much", "amber": "something", "green": "little"}
 
 
 def glance_at(
@@ -66,7 +71,23 @@ def glance_at(
         ("labels", (*labels, *labels)),
         ("persons", (*unknown, *risk) if predictions.kept else (*risk, *unknown)),
     )
-    return Glance(_sentence(columns, behind, labels[0], _besides(parties[1:])), (KEEPS, DISCLOSES), sessions, rows)
+    of_persons = next((one for one in risk if one != NOT_MEASURED), NOT_MEASURED)
+    sentence = _sentence(columns, behind, labels[0], of_persons, _besides(parties[1:]))
+    return Glance(sentence, (KEEPS, DISCLOSES), sessions, rows, _learns(parties), int(bool(predictions.kept)))
+
+
+def _learns(parties: Sequence[PartyAnswer]) -> tuple[str, ...]:
+    """Say of each row what its cells count: how many of whose who learns."""
+    if not parties:
+        return ()
+    active, *others = [one.title or one.party for one in parties]
+    passive = together(others) if len(others) < _MANY else f"{len(others)} passive parties"
+    learn = "learns" if len(others) == 1 else "learn"
+    return (
+        f"how many {active} learns of {passive}",
+        f"how many {passive} {learn} of {active}",
+        f"of how many {active} learns half or more of what nobody could guess",
+    )
 
 
 def _columns(columns: Sequence[SourceVerdict], sessions: Sequence[int]) -> tuple[Cell, ...]:
@@ -114,11 +135,18 @@ def _labels(training: Sequence[TrainingFinding], sessions: Sequence[int], are_al
         return (NOT_MEASURED,) * len(sessions)
     light = worst([light_of_training(one) for one in findings])
     # Of those that the light is of.
-    parts = [at(one.levels).part for one in findings if light_of_training(one) == light]
-    most = max((part.mean for part in parts if part is not None), default=None)
-    text = "not shown" if light == "grey" or most is None else f"{percent(max(0.0, most))} told"
-    first = Cell(light, text)
+    shares = [_shares_told(one) for one in findings if light_of_training(one) == light]
+    right, guess = max(shares, key=lambda pair: pair[0] - pair[1])
+    first = Cell(light, "not shown" if light == "grey" else f"{percent(right)} known, {percent(guess)} by guessing")
     return (first, first if are_all else _more(first))[: len(sessions)]
+
+
+def _shares_told(finding: TrainingFinding) -> tuple[float, float]:
+    """Give the share of labels that an attack has right, and a guess; of the rarest class where that is its light."""
+    verdict = telling(finding.levels)
+    if finding.rarest is not None and finding.rarest.is_told and light_of(finding.levels) != light_of_training(finding):
+        return finding.rarest.precision, finding.rarest.share
+    return 1 - (verdict.e0 if verdict.error is None else min(verdict.error, verdict.e0)), 1 - verdict.e0
 
 
 def _persons(risks: Sequence[PersonRisk]) -> Cell:
@@ -142,25 +170,52 @@ def _light_of_share(share: RiskShare) -> Light:
     return "green" if share.share.high < _SMALL else "grey"
 
 
-def _sentence(columns: Sequence[ColumnAnswer], sessions: int, labels: Cell, besides: Light = "green") -> str:
-    """Say in at most twenty words what leaks."""
-    how = {"red": "leak much", "amber": "leak something", "green": "leak little"}.get(labels.light)
-    of_labels = f"labels {'were not measured' if labels == NOT_MEASURED else how or 'are not shown either way'}"
+def _sentence(
+    columns: Sequence[ColumnAnswer], sessions: int, labels: Cell, persons: Cell, besides: Light = "green"
+) -> str:
+    """Say in at most twenty words what leaks, the worst first, and of what that isn't known."""
     lights = [one.light for one in columns]
-    leaking, much = sum(light in ("red", "amber") for light in lights), lights.count("red")
-    if leaking:
-        leak = "leaks" if leaking == 1 else "leak"
-        of_them = "" if not much else " much" if much == leaking else f", {much} of them much"
-        subject = f"{leaking} of {len(columns)} columns" if len(columns) > 1 else "the one column"
-        clause = f"{subject} {leak}{of_them}"
-    elif besides in ("red", "amber"):
-        clause = f"columns leak {'much' if besides == 'red' else 'something'} in training"
-    elif not any(at(one.levels, one.headline).attack for one in columns):
-        return f"What columns give away was not measured; {of_labels}."
-    elif besides == "green" and all(light == "green" for light in lights):
-        clause = f"all {len(columns)} columns leak little" if len(columns) > 1 else "the one column leaks little"
-    else:
-        none = f"none of {len(columns)} columns is" if len(columns) > 1 else "the one column isn't"
-        clause = f"{none} shown to leak"
-    text = f"After {sessions} sessions, {clause}" if sessions > 1 else clause[0].upper() + clause[1:]
-    return f"{text}; {of_labels}."
+    leaking, much, light = sum(light in ("red", "amber") for light in lights), lights.count("red"), worst(lights)
+    leak, how = "leaks" if len(columns) == 1 or leaking == 1 else "leak", _HOW.get(light, "")
+    clause = "the one column" if len(columns) == 1 else f"{leaking} of {len(columns)} columns" if leaking else "columns"
+    clause += f" {leak}, {much} much" if 0 < much < leaking else f" {leak} {how}"
+    if besides != "green" and worst([light, besides]) != light:
+        light, clause = besides, f"columns leak {_HOW.get(besides, '')} in training"
+    people = (
+        f"{persons.words.removesuffix('them')}persons leak much" if persons.light != "green" else "persons leak little"
+    )
+    is_judged = any(at(one.levels, one.headline).attack for one in columns)
+    clauses = (
+        ("columns", light, clause, is_judged),
+        ("labels", labels.light, f"labels leak {_HOW.get(labels.light)}", labels != NOT_MEASURED),
+        ("persons", persons.light, people, persons != NOT_MEASURED),
+    )
+    parts = [text for one in _HOW for _, its, text, _ in clauses if its == one]
+    for why, wanted in (("not shown", True), ("not measured", False)):
+        names = [name for name, its, _, measured in clauses if its == "grey" and measured == wanted]
+        parts += [f"{why}: {together(names)}"] if names else []
+    text = "; ".join(parts)
+    return f"After {sessions} sessions, {text}." if sessions > 1 else f"{text[0].upper()}{text[1:]}."
+
+
+def joining_words(stakes: Stakes, changes: Mapping[str, Stakes]) -> str:
+    """Say whether to join, as it is and with the best of the ``changes`` that were measured."""
+    light, text = worst([*stakes.values()]), f"Join as it is? {_verdict(stakes)}."
+    if light == "green":
+        return text
+    if not (best := best_change(stakes, changes)):
+        return f"{text} {'Nothing that was tried changes' if changes else 'Nothing was tried to change'} that."
+    verdict = _verdict(changes[best])
+    if worst([*changes[best].values()]) == light:
+        verdict = f"Still {verdict[0].lower()}{verdict[1:]}"
+    return f"{text} With {best}? {verdict}."
+
+
+def _verdict(stakes: Stakes) -> str:
+    by_light = {light: [name for name, its in stakes.items() if its == light] for light in (*_HOW, "grey")}
+    phrases = [
+        f"{together(names)} leak {_HOW[light]}" if light in _HOW else f"can't say about {together(names)}"
+        for light, names in by_light.items()
+        if names
+    ]
+    return f"{VERDICTS[worst([*stakes.values()])]}: {'; '.join(phrases)}"

@@ -74,9 +74,7 @@ def _row_of_persons(glance: Glance, columns: Sequence[VerdictRow]) -> VerdictRow
     cells = dict(glance.rows)["persons"]
     light = worst([one.light for one in cells])
     cell_text = next(one.words for one in cells if one.light == light)
-    text = f"Half or more of what was unknown is told of {cell_text}."
-    if light == "grey":
-        text = f"Of how many half or more of what was unknown is told: {cell_text}."
+    text = f"Persons of whom at least half of what nobody could guess is learned: {cell_text}."
     severity = max((one.severity for one in columns), key=_SEVERITIES.index, default="limited")
     return VerdictRow("persons, each by themselves", light, text, severity)
 

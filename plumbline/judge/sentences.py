@@ -1,10 +1,10 @@
 """From verdicts to the answer: short sentences about the federation, and what each party risks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from attacks.base import NEEDS
-from attacks.registry import CHOOSING, REPLACING, SINGLE, spec_of
+from attacks.registry import CHOOSING, REPLACING, spec_of
 from plumbline.judge.answer import (
     ONCE_IT_KNOWS,
     Answer,
@@ -15,6 +15,7 @@ from plumbline.judge.answer import (
     label_sentences,
     listed,
     once_it_knows,
+    quoted,
     short,
     together,
 )
@@ -46,7 +47,7 @@ from plumbline.judge.session_sentences import (
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
 from plumbline.judge.unread_sums import unread_sums
-from plumbline.telling.document import Light
+from plumbline.telling.document import LIGHT_WORDS, Light
 from plumbline.telling.numbers import percent
 from services.common.run_records import DONE, FAILED
 from vfl.data.faults import counted
@@ -55,15 +56,20 @@ from vfl.data.faults import counted
 _ROLES = {"active": "the active party", "passive": "the passive party"}
 # What a black box shows itself by.
 _KEPT = NEEDS["prediction"]["weights_passive"]
-# What is told of columns, by their light and the measure that it rests on.
+# How columns are told, by their light and the measure that it rests on; then by what else one must know, and of gaps.
 _TOLD: dict[tuple[Light, str], str] = {
-    ("red", "levels"): "reconstruct {} far better than it could guess",
-    ("red", "logs"): "reconstruct {} far better on a log scale than it could guess",
-    ("red", "read"): "read nearly exactly at least half of the values of {} that it could not guess",
-    ("amber", "levels"): "reconstruct {} somewhat better than it could guess",
-    ("amber", "logs"): "reconstruct {} somewhat better on a log scale than it could guess",
-    ("amber", "read"): "read nearly exactly at least a tenth of the values of {} that it could not guess",
+    ("red", "levels"): "far better{}",
+    ("red", "logs"): "far better{} on a log scale",
+    ("red", "read"): "far more often nearly exactly{}",
+    ("amber", "levels"): "somewhat better{}",
+    ("amber", "logs"): "somewhat better{} on a log scale",
+    ("amber", "read"): "somewhat more often nearly exactly{}",
+    **{("amber", words): f"better{{}} once it knows {words}" for words in ONCE_IT_KNOWS.values()},
+    ("amber", ""): "better{}, but only whether a value is there",
 }
+# Names of columns in a sentence that has one group of them, or several.
+_MOST_NAMES, _FEW_NAMES = 5, 3
+_THAN = " than it could guess"
 
 
 @dataclass(frozen=True)
@@ -93,11 +99,6 @@ class _Case:
     def labels(self) -> list[TrainingFinding]:
         """Attacks on labels that are judged."""
         return [one for one in self.training if one.levels]
-
-    @property
-    def abstained(self) -> list[str]:
-        """Names of attacks on labels that ran and had no answer: nobody can judge them."""
-        return [one.attack for one in self.training if one.kind == "labels" and one.status == DONE and not one.levels]
 
     @property
     def is_in_the_clear(self) -> bool:
@@ -181,13 +182,8 @@ def _ranked(predictions: PredictionFindings) -> tuple[ColumnAnswer, ...]:
 
     def rank(column: ColumnAnswer) -> tuple[int, bool, float, float]:
         parts = {verdict.level: -1.0 if verdict.part is None else verdict.part.mean for verdict in column.levels}
-        lights: tuple[Light, ...] = ("red", "amber", "green", "grey")
-        return (
-            lights.index(column.light),
-            column.role != "sensitive",
-            -parts[HEADLINE],
-            -max(parts[level] for level in KNOWING_MORE),
-        )
+        most = max(parts[level] for level in KNOWING_MORE)
+        return [*LIGHT_WORDS].index(column.light), column.role != "sensitive", -parts[HEADLINE], -most
 
     return tuple(sorted(map(_column_answer, predictions.verdicts), key=rank))
 
@@ -220,19 +216,17 @@ def _columns_sentences(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str
     if sessions > 1:
         after, alone = f"After {sessions} sessions: if", [f"One session alone tells {told_by_one(columns)}.", *alone]
     who = f"{after} {passive} {'join' if several else 'joins'} with {these}{parameters}, {case.active}"
-    return [*_reconstructed(case, columns, who), *_of_sensitive(case, columns), *alone, *_if_kept(case, sessions)]
+    told = [_reconstructed(case, columns, who), *_left_open(case, columns), *_of_sensitive(case, columns)]
+    return [*told, *alone, *_if_kept(case, sessions)]
 
 
 def _of_sensitive(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     """Say what becomes of the columns that their owners call sensitive."""
     sensitive = [one for one in columns if one.role == "sensitive"]
-    if not sensitive:
-        return []
-    leaking = [one for one in sensitive if one.light in ("red", "amber")]
     which = "none is shown to be told" if any(one.light == "grey" for one in sensitive) else "none can be told"
-    if leaking:
+    if leaking := [one for one in sensitive if one.light in ("red", "amber")]:
         which = f"{len(leaking)} can be told better than by guessing: {_names(case, leaking)}"
-    return [f"Of {counted(len(sensitive), 'sensitive column')}, {which}."]
+    return [f"Of {counted(len(sensitive), 'sensitive column')}, {which}."] if sensitive else []
 
 
 def _if_kept(case: _Case, sessions: int) -> list[str]:
@@ -246,59 +240,51 @@ def _if_kept(case: _Case, sessions: int) -> list[str]:
     passive = together([case.title(name) for name in case.passive])
     # No attack without parameters puts sessions together.
     after = "After one session: if" if sessions > 1 else "If"
-    return _reconstructed(case, columns, f"{after} {passive} {keep} {their} parameters, {case.active}", is_kept=True)
+    return [_reconstructed(case, columns, f"{after} {passive} {keep} {their} parameters, {case.active}")]
 
 
 def _why_not(case: _Case) -> str:
+    too_few = f"{judged_words(case.predictions)}, are too few to judge, {LEAST_RECORDS} are needed"
     if not case.predictions.attacks:
         return "no attack on predictions was mounted"
     if any(one.mse is not None and one.sees_scores for one in case.predictions.attacks):
         if case.predictions.sources and not any(at(one.levels).attack for one in case.predictions.sources):
             return "only attacks that know more than means and frequencies were mounted, and these found nothing"
-        return _too_few(case)
+        return too_few
     attacks = [one for one in case.predictions.attacks if one.sees_scores]
     if attacks and not case.predictions.records and not any(one.reason for one in attacks):
-        return _too_few(case)
+        return too_few
     return "no attack on predictions could be carried out" if attacks else "only guesses without scores were mounted"
 
 
-def _too_few(case: _Case) -> str:
-    findings = case.predictions
-    is_plain = findings.distinct == findings.records
-    records = f"{findings.records} test records" if is_plain else f"{judged_words(findings)},"
-    return f"{records} are too few to judge, {LEAST_RECORDS} are needed"
-
-
-def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str, *, is_kept: bool = False) -> list[str]:
-    """Say which columns are told, each in the sentence that its light rests on; ``who`` begins the first."""
-    leaking = [one for one in columns if one.light == "red" or _is_told(one)]
-    kinds = [(one.light, rests_on(one, one.light)) for one in leaking]
-    groups = [(_TOLD[its], [one for one, kind in zip(leaking, kinds, strict=True) if kind == its]) for its in _TOLD]
-    sentences, subject = list[str](), who
-    it, once = ("Without them it", "Without them, once") if is_kept else ("It", "Once")
-    for phrase, group in groups:
-        if group:
-            what = f"{len(group)} more ({_names(case, group)})" if sentences else _counted(case, group, columns)
-            sentences.append(f"{subject} can {phrase.format(what)}.")
-            subject = it
-    if not sentences:
+def _reconstructed(case: _Case, columns: Sequence[ColumnAnswer], who: str) -> str:
+    """Say how many columns are told, as many as the matrix counts, and how; ``who`` begins the sentence."""
+    leaking = [one for one in columns if one.light in ("red", "amber")]
+    kinds = [_how_told(one) for one in leaking]
+    by_kind = {its: [one for one, kind in zip(leaking, kinds, strict=True) if kind == its] for its in _TOLD}
+    groups = [(_TOLD[its], group) for its, group in by_kind.items() if group]
+    if not leaking:
         measures = [levels for one in columns for levels in one.measures]
         adverb = "demonstrably " if any(is_open(one) or not at(one).attack for one in measures) else ""
         whom = "none of them" if len(columns) > 1 else "nothing of it"
         alone = " by predictions alone" if case.forwards else ""
-        sentences.append(f"{who} can reconstruct {whom} {adverb}a tenth better than it could guess{alone}.")
-    for knowledge in ONCE_IT_KNOWS.values():
-        if group := [one for one in columns if once_it_knows(one) == knowledge]:
-            what = f"{len(group)} more ({_names(case, group)})" if leaking else _counted(case, group, columns)
-            sentences.append(f"{once} it knows {knowledge}, it can reconstruct {what} a tenth better, or more.")
-    if gaps := [one for one in columns if _is_gap(one)]:
-        sentences.append(f"{it} can tell whether {_names(case, gaps)} {'are' if len(gaps) > 1 else 'is'} there.")
-    if is_kept:
-        return sentences
-    return [*sentences, *_left_open(columns, lambda group: f"{len(group)} ({_names(case, group)})")]
+        return f"{who} can reconstruct {whom} {adverb}a tenth better than it could guess{alone}."
+    count = "it" if len(columns) == 1 else f"{'all' if len(leaking) == len(columns) else len(leaking)} of them"
+    how = f"{groups[0][0].format(_THAN)} ({_names(case, leaking)})"
+    if len(groups) > 1:
+        phrases = [f"{len(some)} {words.format('')} ({_names(case, some, _FEW_NAMES)})" for words, some in groups]
+        how = f"better{_THAN}: {', '.join(phrases)}"
+    return f"{who} can reconstruct {count} {how}."
 
 
-def _left_open(columns: Sequence[ColumnAnswer], named: Callable[[Sequence[ColumnAnswer]], str]) -> list[str]:
+def _how_told(column: ColumnAnswer) -> tuple[Light, str]:
+    """Choose how a column is told: as its light rests on, or once more is known, or whether a value is there."""
+    if column.light == "red" or column.is_exposed():
+        return column.light, rests_on(column, column.light)
+    return "amber", once_it_knows(column)
+
+
+def _left_open(case: _Case, columns: Sequence[ColumnAnswer]) -> list[str]:
     """Say of which columns nothing is shown, and why."""
     grey = [one for one in columns if one.light == "grey"]
     anyway = [one for one in grey if _is_known_anyway(one)]
@@ -308,7 +294,7 @@ def _left_open(columns: Sequence[ColumnAnswer], named: Callable[[Sequence[Column
         "Not measured as a number, but as a code:": coded,
         "Nothing was shown either way of": [one for one in grey if one not in anyway and one not in coded],
     }
-    return [f"{words} {named(group)}." for words, group in groups.items() if group]
+    return [f"{words} {_names(case, group)}." for words, group in groups.items() if group]
 
 
 def _is_known_anyway(column: ColumnAnswer) -> bool:
@@ -317,37 +303,29 @@ def _is_known_anyway(column: ColumnAnswer) -> bool:
     return bool(headline.attack) and headline.part is None and not any(map(is_open, column.measures))
 
 
-def _is_told(column: ColumnAnswer) -> bool:
-    """Tell whether who knows no more than means and frequencies is told something of a column."""
-    return column.light in ("red", "amber") and column.is_exposed()
-
-
-def _is_gap(column: ColumnAnswer) -> bool:
-    """Tell whether nothing of a column is told but whether it is there."""
-    return column.light == "amber" and not column.is_exposed() and not once_it_knows(column)
-
-
-def _counted(case: _Case, group: Sequence[ColumnAnswer], columns: Sequence[ColumnAnswer]) -> str:
-    if len(columns) == 1:
-        return f"it ({_names(case, group)})"
-    return f"{'all' if len(group) == len(columns) else len(group)} of them ({_names(case, group)})"
-
-
-def _names(case: _Case, columns: Sequence[ColumnAnswer]) -> str:
+def _names(case: _Case, columns: Sequence[ColumnAnswer], most: int = _MOST_NAMES) -> str:
     """Names of columns, with their owners' where there are several."""
     if len(case.passive) == 1:
-        return listed([one.column for one in columns])
-    return listed([f"{short(one.column)} of {case.title(one.party)}" for one in columns])
+        return listed([one.column for one in columns], most, quoted)
+    return listed([f"{quoted(one.column)} of {case.title(one.party)}" for one in columns], most, str)
 
 
 # -- labels, and what training gave away else --------------------------------------------------------------------------
 
 
 def _labels_sentence(case: _Case) -> str:
+    """Say what is told of labels, or why that isn't known."""
     if not case.labels:
-        why = ": attacks on them had no answer" if case.abstained else ""
+        has_answer = all(one.kind != "labels" or one.status != DONE for one in case.training)
+        why = "" if has_answer else ": attacks on them had no answer"
         return f"What {together(list(map(case.title, case.passive)))} can tell of labels was not measured{why}."
-    return _told(case) or _labels_not_told(case)
+    if told := _told(case):
+        return told
+    if all(are_too_few(one.levels) for one in case.labels):
+        return f"What can be told of labels was not measured: fewer than {LEAST_RECORDS} records judge it."
+    if all(light_of_training(one) == "green" for one in case.labels):
+        return "No label attack did a tenth better than guessing."
+    return "Whether labels can be told a tenth better than by guessing is not shown either way."
 
 
 def _told(case: _Case) -> str:
@@ -375,36 +353,21 @@ def _told_of_rarest(case: _Case) -> str:
     )
 
 
-def _labels_not_told(case: _Case) -> str:
-    """Say what is known where no attack on labels told any."""
-    if all(are_too_few(one.levels) for one in case.labels):
-        return f"What can be told of labels was not measured: fewer than {LEAST_RECORDS} records judge it."
-    if all(light_of_training(one) == "green" for one in case.labels):
-        return "No label attack did a tenth better than guessing."
-    return "Whether labels can be told a tenth better than by guessing is not shown either way."
-
-
 def _training_sentences(case: _Case) -> list[str]:
     """Say the worst of what training gave away besides labels."""
     leaks = sorted(filter(_is_leak, case.training), key=lambda one: -one.success)
     if not leaks and any(one.is_scored and is_of_few(one) for one in case.training):
         return [f"What training tells besides labels was not measured: {LEAST_RECORDS} records are needed to judge it."]
-    return [
-        f"{_at_start(case.title(one.party))} can {_leak_words(one)} "
-        f"{together([case.title(peer) for peer in one.peers])}."
-        for one in leaks[:1]
-        if one.peers
-    ]
+    if not leaks or not leaks[0].peers:
+        return []
+    peers = together([case.title(peer) for peer in leaks[0].peers])
+    return [f"{_at_start(case.title(leaks[0].party))} can {_leak_words(leaks[0])} {peers}."]
 
 
 def _is_leak(finding: TrainingFinding) -> bool:
     """Tell whether an attack on training found something else than labels, beyond luck; none that plants."""
-    return (
-        finding.is_scored
-        and not finding.levels
-        and finding.kind != "backdoor"
-        and light_of_training(finding) in ("red", "amber")
-    )
+    is_judged = finding.is_scored and not finding.levels and finding.kind != "backdoor"
+    return is_judged and light_of_training(finding) in ("red", "amber")
 
 
 def _leak_words(finding: TrainingFinding) -> str:
@@ -412,18 +375,15 @@ def _leak_words(finding: TrainingFinding) -> str:
     if finding.kind == "products":
         return f"follow {percent(finding.success)} of the differences between training records' scores that come from"
     if finding.kind == "estimates":
-        return (
-            f"take {percent(finding.success)} off a guess's error about the training records"
-            f"{known_words(finding.attack)} of"
-        )
+        records = f"the training records{known_words(finding.attack)}"
+        return f"take {percent(finding.success)} off a guess's error about {records} of"
     return f"read {percent(finding.success * finding.resolved)} of the columns of"
 
 
 def _insecure(case: _Case) -> list[str]:
     if case.is_in_the_clear:
         return ["Training was not encrypted (INSECURE)."]
-    warnings = case.summary.warnings
-    return ["Settings were insecure, see the warnings."] if any("INSECURE" in one for one in warnings) else []
+    return ["Settings were insecure, see the warnings."] * any("INSECURE" in one for one in case.summary.warnings)
 
 
 # -- parties -----------------------------------------------------------------------------------------------------------
@@ -431,38 +391,18 @@ def _insecure(case: _Case) -> list[str]:
 
 def _active_answer(case: _Case) -> PartyAnswer:
     name = case.summary.agreement.active.name
-    text = _told(case) or _labels_not_told(case)
-    if not case.labels:
-        tried = any(one.party != name for one in case.training)
-        why = "could be carried out" if tried else "was mounted"
-        text = f"Its labels were not measured: no attack on them {'had an answer' if case.abstained else why}."
-    return _party_answer(case, name, [light_of_training(one) for one in case.labels], [text], _untried_on_labels(case))
+    lights = [light_of_training(one) for one in case.labels]
+    return _party_answer(case, name, lights, [_labels_sentence(case)], _untried_on_labels(case))
 
 
 def _passive_answer(case: _Case, party: str, columns: Sequence[ColumnAnswer]) -> PartyAnswer:
     party_columns = [one for one in columns if one.party == party]
-    measured, its = _is_measured(party_columns), f"its {counted(len(party_columns), 'column')}"
-    leaking, gaps = ([one.column for one in party_columns if holds(one)] for holds in (_is_told, _is_gap))
-    if not measured:
-        paragraphs = [f"Its columns were not measured: {_why_not(case)}."]
-    elif leaking:
-        paragraphs = [f"{len(leaking)} of {its} can be told better than by guessing: {listed(leaking)}."]
-    else:
-        is_shown = all(one.light != "grey" or _is_known_anyway(one) for one in party_columns)
-        alone = ", by predictions alone" if case.forwards else ""
-        paragraphs = [
-            f"None of {its} {'can' if is_shown else 'is shown to'} be told a tenth better than by guessing{alone}."
-        ]
-    if measured and (sessions := sessions_behind(case.predictions.limit, party_columns, party)) > 1:
-        first = paragraphs[0][0].lower() + paragraphs[0][1:]
-        paragraphs = [f"After {sessions} sessions: {first}", f"After one alone: {told_by_one(party_columns)}."]
-    if later := [one.column for one in party_columns if once_it_knows(one)]:
-        more = "to who knows more than means and frequencies"
-        paragraphs.append(f"More is given of {len(later)} {more}: {listed(later)}.")
-    if gaps:
-        paragraphs.append(f"Whether {listed(gaps)} {'are' if len(gaps) > 1 else 'is'} there can be told.")
-    if measured:
-        paragraphs += _left_open(party_columns, lambda group: listed([one.column for one in group]))
+    paragraphs = [f"Its columns were not measured: {_why_not(case)}."]
+    if _is_measured(party_columns):
+        sessions = sessions_behind(case.predictions.limit, party_columns, party)
+        after = f"After {sessions} sessions, of" if sessions > 1 else "Of"
+        who = f"{after} its {counted(len(party_columns), 'column')}, {case.active}"
+        paragraphs = [_reconstructed(case, party_columns, who), *_left_open(case, party_columns)]
     lights = [one.light for one in party_columns]
     if case.unmeasured_sums:
         paragraphs.append(case.unmeasured_sums)
@@ -485,9 +425,8 @@ def _party_answer(
         training_lights.append("grey")
     if light == "green" and untried:
         light, also = "grey", [*also, *untried]
-    return PartyAnswer(
-        party, light, " ".join([*paragraphs, *also]), case.title(party), worst([*training_lights, "green"])
-    )
+    text = " ".join([*paragraphs, *also])
+    return PartyAnswer(party, light, text, case.title(party), worst([*training_lights, "green"]))
 
 
 def _untried_on_labels(case: _Case) -> list[str]:
@@ -512,9 +451,8 @@ def _untried_on_columns(case: _Case) -> list[str]:
 def _untried(case: _Case, honest: Sequence[str], failed: Sequence[str]) -> list[str]:
     paragraphs = ["What only ciphertexts can tell was not measured."] if case.is_in_the_clear else []
     if honest:
-        paragraphs.append(
-            f"What {together([case.title(one) for one in honest])} can tell by other messages was not measured."
-        )
+        who = together([case.title(one) for one in honest])
+        paragraphs.append(f"What {who} can tell by other messages was not measured.")
     return [*paragraphs, f"Not known, for it failed: {listed(failed)}."] if failed else paragraphs
 
 
@@ -555,7 +493,4 @@ def _untried_messages(case: _Case) -> str:
         return f"{who}. {most}{f': {CHOOSING} (--attacks) shows it' if is_shown else ''}."
     if not case.replacing:
         return f"{who}: no attack of that kind is on learner={plan.learner}."
-    if case.forwards:
-        return f"{who}: name {' or '.join(case.replacing)} (--attacks) to try it."
-    single = f" {SINGLE} reads whole records, where some are known." if agreement.active.name in honest else ""
-    return f"{who}: mount {case.replacing[0]} (--attacks), as --adversary both does on either side.{single}"
+    return f"{who}: try it by {' or '.join(case.replacing)} (--attacks)."

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from defences.registry import spec_of
 from plumbline.judge.answer import ColumnAnswer, listed, short
-from plumbline.judge.federation_part import at
-from plumbline.judge.lights import RED_PART, are_too_few, light_of
+from plumbline.judge.lights import light_of
 from services.common.agreement import Agreement
 from services.common.session_limit import SessionLimit
 from services.party.label_sums import WHOLE, most_to_a_record, sums_of_plan, tells_anew
@@ -35,14 +34,10 @@ def is_untried(limit: SessionLimit | None, columns: Sequence[ColumnAnswer]) -> b
 
 
 def told_by_one(columns: Sequence[ColumnAnswer]) -> str:
-    """Count the columns one session alone tells: ``2 of them far better and 4 somewhat better``."""
-    headlines = [at(one.one_session) for one in columns if not are_too_few(one.one_session)]
-    parts = [one.part.mean for one in headlines if one.is_exposed and one.part is not None]
-    far = sum(part >= RED_PART for part in parts)
-    phrases = [f"{far} of them far better"] if far else []
-    if better := len(parts) - far:
-        phrases.append(f"{better} somewhat better" if far else f"{better} of them somewhat better")
-    return " and ".join(phrases) or "none of them demonstrably"
+    """Count the columns one session alone tells, as the matrix does: ``6 of them, 2 far better``."""
+    lights = [light_of(one.one_session, one.headline) if one.one_session else one.light for one in columns]
+    leaking, far = sum(light in ("red", "amber") for light in lights), lights.count("red")
+    return f"{leaking} of them, {far or 'none'} far better" if leaking else "none of them demonstrably"
 
 
 def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], agreement: Agreement) -> str:
@@ -66,12 +61,9 @@ def limit_sentence(limit: SessionLimit | None, columns: Sequence[ColumnAnswer], 
     most = f"the most that {share} allows ({_equations(limit)}; {each})"
     if is_untried(limit, columns):
         return f"The lights of columns are for one session: what {limit.sessions} tell, {most}, was not measured."
-    lights = [light_of(one.one_session) for one in columns]
-    light_counts = ", ".join(f"{lights.count(light)} {light}" for light in dict.fromkeys(lights))
     return (
         f"The lights of columns are for {limit.sessions} sessions, {most}. All but one were trained in the clear by "
-        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED). After one session alone: "
-        f"{light_counts}."
+        f"the auditor, over {counted(limit.records, 'record')} each (SIMULATED)."
     )
 
 

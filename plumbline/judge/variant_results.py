@@ -1,13 +1,14 @@
 """Variants side by side: what the same tables, split and seeds gave away under each, and what each costs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from plumbline.judge.answer import Answer, listed
 from plumbline.judge.federation_part import at
 from plumbline.judge.predictions import PredictionFindings
 from plumbline.judge.summary import RunSummary
 from plumbline.judge.training import TrainingFinding
+from plumbline.telling.document import Light
 from plumbline.telling.numbers import hundredths, percent
 from services.common.run_records import DONE, FAILED, AttackStatus
 from vfl.data.faults import counted
@@ -15,6 +16,8 @@ from vfl.learning.score_quality import area_words
 
 # What attacks that are scored against a guess look for.
 LABELS = "labels"
+# What a variant is, to a person who doesn't know its setting.
+_IN_WORDS = {"protocol=shared": "training on shared weights", "protocol=hu": "training by Hu's protocol"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class VariantResult:
     Attributes:
         variant: what it differs in: ``protocol=shared``, ``learner=network backward=plain``.
         training: what attacks on training told.
-        exposed: columns of which a tenth or more is told, beyond chance.
+        exposed: columns of which a tenth or more is told, beyond chance, be it to who knows more than means.
         columns: that are judged.
         sessions: after how many sessions.
         part: the largest federation's part of a column, at the headline level; None where none was measured.
@@ -62,6 +65,7 @@ class VariantResult:
         steps: how many it was trained in, and by what; empty for an installed model.
         attacks: on predictions, that were carried out.
         tested_by_class: test records of each class; empty where an older release didn't count them.
+        stakes: the lights of columns, labels and persons; empty where an older release kept none.
     """
 
     variant: str
@@ -79,6 +83,7 @@ class VariantResult:
     steps: str = ""
     attacks: tuple[str, ...] = ()
     tested_by_class: tuple[int, ...] = ()
+    stakes: Mapping[str, Light] = field(default_factory=dict)
 
     @property
     def best_on_labels(self) -> AttackTold | None:
@@ -89,6 +94,11 @@ class VariantResult:
     def told(self, attack: str, party: str) -> AttackTold | None:
         """Say what an attack of a party's told; None where it wasn't mounted."""
         return next((one for one in self.training if (one.attack, one.party) == (attack, party)), None)
+
+
+def variant_words(variant: str) -> str:
+    """Say what a variant is, before the setting that asks for it."""
+    return f"{_IN_WORDS[variant]} ({variant})" if variant in _IN_WORDS else f"the setting {variant}"
 
 
 def result_of(
@@ -118,7 +128,7 @@ def result_of(
     return VariantResult(
         variant=variant,
         training=tuple(attacks),
-        exposed=sum(one.is_exposed() for one in columns),
+        exposed=sum(one.light in ("red", "amber") for one in columns),
         columns=len(columns),
         sessions=sessions,
         part=max(parts, default=None),

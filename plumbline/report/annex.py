@@ -116,7 +116,9 @@ def annex_of(findings: Findings, papers: RunPapers, most: int) -> Annex:
                 Section("2  Parties", table=_parties(findings, papers.folder, most)),
                 Section("3  Protocol and defences", _protocol(findings)),
                 Section("4  Attacks that were run", points=tuple(_attacks(findings, most))),
-                Section("5  Findings", (findings.glance.sentence,), table=_matrix(findings.glance)),
+                Section(
+                    "5  Findings", (findings.glance.sentence, findings.glance.joining), table=_matrix(findings.glance)
+                ),
                 Section("5.1  Column by column", (sentences,), table=columns_table(answer.columns, most)),
             ),
             second_page(
@@ -220,10 +222,13 @@ def _matrix(glance: Glance) -> Table:
     """Write the matrix of the first screen, lights in words."""
     headings = [f"a party {does}, {when}" for does, when in glance.headings]
     rows = (
-        (name, *(one.words if one.light == "grey" else f"{LIGHT_WORDS[one.light]}: {one.words}" for one in cells))
-        for name, cells in glance.rows
+        (
+            f"{name}: {what}",
+            *(one.words if one.light == "grey" else f"{LIGHT_WORDS[one.light]}: {one.words}" for one in cells),
+        )
+        for name, what, cells in glance.named_rows
     )
-    widths = (12, *[88 // len(headings)] * len(headings))
+    widths = (24, *[76 // len(headings)] * len(headings))
     return Table.of("", "", ("What leaks", *headings), rows, widths)
 
 

@@ -94,25 +94,47 @@ class Table:
 
 @dataclass(frozen=True)
 class Glance:
-    """The answer in one sentence and a matrix.
+    """The answer in one sentence, whether to join, and a matrix.
 
     Attributes:
         sentence: at most twenty words.
         parameters: what passive parties do with theirs, from left to right.
         sessions: after how many, within each of these.
         rows: by what can leak, a cell for each of ``parameters`` x ``sessions``.
+        learns: of each row what its cells count: how many of whose who learns.
+        audited: number of the one of ``parameters`` that the run is of.
+        joining: whether to join, by the rule of ``plumbline.judge.joining``; empty where nobody asked.
     """
 
     sentence: str
     parameters: tuple[str, ...]
     sessions: tuple[int, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    learns: tuple[str, ...] = ()
+    audited: int = 0
+    joining: str = ""
 
     @property
     def headings(self) -> tuple[tuple[str, str], ...]:
         """What stands above each cell: what becomes of parameters, and after how many sessions."""
         after = ["one session" if count == 1 else f"{count} sessions" for count in self.sessions]
         return tuple((does, when) for does in self.parameters for when in after)
+
+    @property
+    def unmeasured(self) -> str:
+        """Say of which cells nothing was measured; empty where something was of each."""
+        phrases, count = list[str](), len(self.sessions)
+        for place, does in enumerate(self.parameters):
+            gaps = {name: cells[place * count : (place + 1) * count].count(NOT_MEASURED) for name, cells in self.rows}
+            if names := [name if gap == count else f"{name} in part" for name, gap in gaps.items() if gap]:
+                phrases.append(f"where {'it' if phrases else 'a party'} {does}: {', '.join(names)}")
+        return f"Not measured {'; '.join(phrases)}." if phrases else ""
+
+    @property
+    def named_rows(self) -> tuple[tuple[str, str, tuple[Cell, ...]], ...]:
+        """Rows with what they are of, who learns it (empty where nobody says), and cells."""
+        learns = self.learns or ("",) * len(self.rows)
+        return tuple((name, who, cells) for (name, cells), who in zip(self.rows, learns, strict=True))
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def test_a_notebook_shows_the_verdict_and_no_markup_of_others(found: NotebookFin
 def test_findings_are_printed_in_ten_lines(found: NotebookFindings) -> None:
     assert repr(found) == str(found)
     lines = str(found).splitlines()
-    assert lines[:2] == [found.glance.sentence, found.answer.sentences[0]]
+    assert lines[:3] == [found.glance.sentence, found.glance.joining[:160], found.answer.sentences[0]]
     assert 1 < len(lines) <= 10
     assert any(line.startswith(f"{one.light}: ") for one in found.answer.columns[:1] for line in lines)
     many = replace(found.answer, columns=found.answer.columns * 40)

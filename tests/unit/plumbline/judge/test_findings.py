@@ -123,7 +123,7 @@ def test_too_few_records_are_said_to_be_too_few(tmp_path: Path, count: int) -> N
     estimates = {"half_star": noisy(0.01)[rows]}
     run = write_run(tmp_path, {"passive": COLUMNS}, [outcome("half_star")], judged=rows, estimates=estimates)
     answer = found(run).answer
-    assert f"{count} test records are too few to judge, {LEAST_RECORDS} are needed" in answer.sentence
+    assert f"{count} distinct, are too few to judge, {LEAST_RECORDS} are needed" in answer.sentence
     assert {one.light for one in answer.parties} == {"grey"}
     assert answer.largest_part is None
 
@@ -143,7 +143,7 @@ def test_rows_all_alike_are_grey_whatever_was_attacked(tmp_path: Path) -> None:
         run = write_run(tmp_path / str(number), {"passive": own}, [outcome("ls")], estimates={"ls": estimate})
         answer = found(run).answer
         assert {one.light for one in answer.columns} == {"grey"}
-        assert "Nothing is left to give away of 2 (same, job)." in answer.sentence
+        assert "Nothing is left to give away of “same”, “job”." in answer.sentence
 
 
 @pytest.mark.filterwarnings("error")

@@ -27,6 +27,7 @@ PASSIVE = typed([Feature(RNG.random(100), name, scale=100) for name in ("age", "
 TRUTH = PASSIVE.features
 MEAN = np.broadcast_to(TRUTH.mean(axis=0), TRUTH.shape)
 LIMIT = SessionLimit(share=0.5, parties=(AskedParty("passive", 14, 7, 7),), records=200)
+GREY = Cell("grey", "not shown")
 SEVERAL = "many_sessions(prior=mean)"
 ALL = replace(outcome(SEVERAL, level="marginals"), sessions=7)
 
@@ -38,7 +39,8 @@ def glance(path: Path, removed: dict[str, float], outcomes: Sequence[object], li
     if limit is not None:
         run.write_session_limit(limit)
     found = read_findings(add_attempts_on_ciphertexts(run), ("passive",), "run", titles=NAMES)
-    assert found.as_dict()["glance"]["sentence"] == found.glance.sentence
+    written = found.as_dict()["glance"]
+    assert (written["sentence"], written["joining"]) == (found.glance.sentence, found.glance.joining)
     return found.glance
 
 
@@ -53,6 +55,11 @@ def test_one_session_of_a_party_that_keeps_its_parameters_is_one_cell_beside_one
     assert seen.sessions == (1,)
     assert cells(seen, "columns") == (Cell("red", "1 of 2"), NOT_MEASURED)
     assert seen.sentence.startswith("1 of 2 columns leaks much; ")
+    columns, labels, persons = seen.learns
+    assert (columns, labels) == ("how many bank learns of fintech", "how many fintech learns of bank")
+    assert "bank learns half or more" in persons
+    disclosed = "where it discloses them: columns, labels, persons"
+    assert seen.unmeasured == f"Not measured where a party keeps its parameters: labels; {disclosed}."
 
 
 def test_what_further_sessions_tell_is_counted_beside_one(tmp_path: Path) -> None:
@@ -76,7 +83,7 @@ def test_what_was_not_tried_after_more_sessions_is_not_called_safe(tmp_path: Pat
 def test_nothing_that_ran_is_not_measured_everywhere() -> None:
     seen = glance_at(PredictionFindings(records=0), (), (), (), PersonFindings())
     assert {cell for _, row in seen.rows for cell in row} == {NOT_MEASURED}
-    assert seen.sentence == "What columns give away was not measured; labels were not measured."
+    assert seen.sentence == "Not measured: columns, labels and persons."
 
 
 @pytest.mark.parametrize(
@@ -119,15 +126,23 @@ def test_persons_count_where_they_are_told_beyond_the_control(
     amber=st.integers(0, 2000),
     others=st.integers(1, 2000),
     light=st.sampled_from(["green", "grey"]),
-    labels=st.sampled_from(["red", "amber", "green", "grey"]),
+    besides=st.sampled_from(["red", "amber", "green", "grey"]),
+    labels=st.sampled_from([Cell("red", "76 %"), Cell("amber", "5 %"), Cell("green", "0 %"), GREY, NOT_MEASURED]),
+    persons=st.sampled_from(
+        [Cell("red", "60 % of them"), Cell("amber", "24 % of them"), Cell("green", "0 % of them"), GREY, NOT_MEASURED]
+    ),
     sessions=st.integers(1, 10_000),
 )
-def test_the_sentence_has_twenty_words_at_most(
-    red: int, amber: int, others: int, light: str, labels: str, sessions: int
+def test_the_sentence_has_twenty_words_at_most_and_names_all_that_can_leak(
+    red: int, amber: int, others: int, light: str, besides: Light, labels: Cell, persons: Cell, sessions: int
 ) -> None:
     judged = SimpleNamespace(level="marginals", attack="ls")
     lights = [*["red"] * red, *["amber"] * amber, *[light] * others]
     columns = [SimpleNamespace(light=one, levels=[judged], headline="marginals") for one in lights]
-    words = _sentence(columns, sessions, Cell(labels, "76 % told"))  # type: ignore[arg-type]
-    assert len(words.split()) <= 20
-    assert f"{red + amber} of {len(columns)} columns" in words or not red + amber
+    sentence = _sentence(columns, sessions, labels, persons, besides)  # type: ignore[arg-type]
+    assert len(sentence.split()) <= 20
+    assert all(word in sentence.lower() for word in ("column", "labels", "persons"))
+    if red and besides != "red":
+        assert sentence.index(" column") < min(sentence.lower().index("labels"), sentence.index("persons"))
+    if persons.light == "red" and not red and labels.light != "red" and besides != "red":
+        assert "60 % of persons leak much;" in sentence.partition(", ")[2 if sessions > 1 else 0]

@@ -13,7 +13,7 @@ import attacks
 from attacks import Conduct
 from attacks.base import NEEDS
 from attacks.registry import REPLACING
-from plumbline.judge.answer import Answer, listed
+from plumbline.judge.answer import Answer, listed, short
 from plumbline.judge.federation_part import LevelVerdict
 from plumbline.judge.findings import Findings, read_findings
 from plumbline.judge.labels import RarestLabel
@@ -69,13 +69,12 @@ SAFE = ". No label attack did a tenth better than guessing."
 @pytest.mark.parametrize(
     ("shares", "words", "light"),
     [
-        ((1, 0.9, 0), "2 of them (nr.employed, emp.var.rate) far better than it could guess", "red"),
-        ((1, 1, 1), "all of them (nr.employed, emp.var.rate, age) far better than it could guess", "red"),
-        ((0, 0.2, 0), "1 of them (emp.var.rate) somewhat better than it could guess", "amber"),
+        ((1, 0.9, 0), "2 of them far better than it could guess (“nr.employed”, “emp.var.rate”)", "red"),
+        ((1, 1, 1), "all of them far better than it could guess (“nr.employed”, “emp.var.rate”, “age”)", "red"),
+        ((0, 0.2, 0), "1 of them somewhat better than it could guess (“emp.var.rate”)", "amber"),
         (
             (0, 0.2, 1),
-            "1 of them (age) far better than it could guess. It can reconstruct 1 more (emp.var.rate) somewhat better "
-            "than it could guess",
+            "2 of them better than it could guess: 1 far better (“age”), 1 somewhat better (“emp.var.rate”)",
             "red",
         ),
         ((0, 0, 0), "none of them a tenth better than it could guess", "green"),
@@ -108,8 +107,8 @@ def test_only_who_knows_more_is_given_anything(tmp_path: Path) -> None:
     estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert (
-        f"{JOIN} none of them a tenth better than it could guess. Once it knows how the columns vary together, it can "
-        "reconstruct 1 of them (age) a tenth better, or more." in found.sentence
+        f"{JOIN} 1 of them better than it could guess once it knows how the columns vary together (“age”)."
+        in found.sentence
     )
     assert (found.columns[0].column, found.columns[0].light) == ("age", "amber")
 
@@ -149,7 +148,7 @@ def test_a_black_box_is_said_to_be_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shares", "words"),
     [
-        ((0, 0, 1), "1 of them (age) far better than it could guess"),
+        ((0, 0, 1), "1 of them far better than it could guess (“age”)"),
         ((0, 0, 0), "none of them a tenth better than it could guess"),
     ],
 )
@@ -161,8 +160,8 @@ def test_both_deployments_are_answered_where_an_attack_needs_no_parameters(
     estimates = {"ls": told(0, 1, 1), label: told(*shares)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert found.sentence.startswith(
-        "If fintech joins with these 3 columns and discloses its parameters, bank can reconstruct 2 of them "
-        "(emp.var.rate, age) far better than it could guess. If fintech keeps its parameters, bank can reconstruct "
+        "If fintech joins with these 3 columns and discloses its parameters, bank can reconstruct 2 of them far "
+        "better than it could guess (“emp.var.rate”, “age”). If fintech keeps its parameters, bank can reconstruct "
         f"{words}. "
     )
 
@@ -199,9 +198,8 @@ def test_what_only_who_knows_more_tried_without_parameters_is_no_word_of_safety(
     estimates = {"ls": told(0, 0, 0), label: told(0, 0, 0.9)}
     found = answer(write_run(tmp_path, {"passive": PASSIVE}, outcomes, estimates=estimates))
     assert (
-        " If fintech keeps its parameters, bank can reconstruct none of them demonstrably a tenth better than it could "
-        "guess. Without them, once it knows some complete records, it can reconstruct 1 of them (age) a tenth better, "
-        "or more. "
+        " If fintech keeps its parameters, bank can reconstruct 1 of them better than it could guess once it knows "
+        "some complete records (“age”). "
     ) in found.sentence
 
 
@@ -318,9 +316,10 @@ def test_whether_a_value_is_there_is_part_of_the_answer(tmp_path: Path) -> None:
     own = typed([pay, Feature(gaps, "pay", "missing", name="pay is missing"), Feature(TRUTH[:, 1], "age")])
     estimate = np.column_stack([MEAN[:, 0], gaps, MEAN[:, 1]])
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], estimates={"ls": estimate}))
-    assert "none of them a tenth better than it could guess. It can tell whether pay is there." in found.sentence
+    assert "1 of them better than it could guess, but only whether a value is there (“pay”)." in found.sentence
     assert found.parties[1].words == (
-        "None of its 2 columns can be told a tenth better than by guessing. Whether pay is there can be told."
+        "Of its 2 columns, bank can reconstruct 1 of them better than it could guess, but only whether a value is "
+        "there (“pay”)."
     )
     assert found.parties[1].light == "amber"
 
@@ -334,7 +333,7 @@ def test_what_became_a_code_or_nothing_is_said_and_never_green(tmp_path: Path) -
     assert (
         "If fintech joins with these 2 columns (2 more left out), bank can reconstruct none of them" in found.sentence
     )
-    assert "Not measured as a number, but as a code: 1 (limit)." in found.sentence
+    assert "Not measured as a number, but as a code: “limit”." in found.sentence
     lights = {one.column: one.light for one in found.columns}
     assert lights == {"age": "green", "limit": "grey"}
     assert found.parties[1].light == "grey"
@@ -349,8 +348,8 @@ def test_a_published_column_is_no_secret_and_a_sensitive_one_comes_first(tmp_pat
         ("emp.var.rate", "", "red"),
         ("nr.employed", "public", "grey"),
     ]
-    assert "Of 1 sensitive column, 1 can be told better than by guessing: age." in found.sentence
-    assert "Nothing is left to give away of 1 (nr.employed)." in found.sentence
+    assert "Of 1 sensitive column, 1 can be told better than by guessing: “age”." in found.sentence
+    assert "Nothing is left to give away of “nr.employed”." in found.sentence
     assert found.columns[2].sentence == "nr.employed (public): published"
     assert found.columns[0].sentence.startswith("age (sensitive): ")
 
@@ -367,7 +366,7 @@ def test_a_column_of_a_few_huge_values_is_not_green_where_all_others_are_told(tm
     own, judged = typed([Feature(cells, "income", scale=1e6)]), np.arange(1, COUNT)
     estimates = {"ls": cells[judged, None] + 1e-5}
     found = answer(write_run(tmp_path, {"passive": own}, [outcome("ls")], judged=judged, estimates=estimates))
-    assert "can reconstruct it (income) far better on a log scale than it could guess." in found.sentence
+    assert "can reconstruct it far better than it could guess on a log scale (“income”)." in found.sentence
     assert found.columns[0].light == "red"
     assert "; on a log scale over 99 % (100 to 100) of what was unknown;" in found.columns[0].sentence
     assert "100 % of records read nearly exactly" in found.columns[0].sentence
@@ -390,7 +389,7 @@ def test_few_records_say_nothing(tmp_path: Path, count: int, share: float) -> No
     run = write_run(tmp_path, {"passive": PASSIVE}, [outcome("ls")], judged=judged, estimates=estimates)
     found = answer(run)
     assert {one.light for one in found.columns} == {"grey"}
-    assert f"{count} test records are too few to judge, {LEAST_RECORDS} are needed" in found.sentence
+    assert f"{count} distinct, are too few to judge, {LEAST_RECORDS} are needed" in found.sentence
     assert f"{count} records are too few to say more" in found.columns[0].sentence
 
 
@@ -424,10 +423,14 @@ def test_several_passive_parties_are_told_apart(tmp_path: Path) -> None:
     add_attempts_on_ciphertexts(run)
     found = read_findings(run, tuple(parties), "run", titles={"passive-1": "shop", "passive-2": "lab"}).answer
     assert found.sentence.startswith(
-        "If shop and lab join with these 2 columns, the active party can reconstruct 1 of them (pay of lab) far better"
+        "If shop and lab join with these 2 columns, the active party can reconstruct 1 of them far better than it "
+        "could guess (“pay” of lab)."
     )
     assert [one.light for one in found.parties] == ["grey", "green", "red"]
-    assert found.parties[1].words == "None of its 1 column can be told a tenth better than by guessing."
+    assert (
+        found.parties[1].words
+        == "Of its 1 column, the active party can reconstruct nothing of it a tenth better than it could guess."
+    )
 
 
 def verdict(low: float, mean: float) -> tuple[LevelVerdict, ...]:
@@ -503,6 +506,7 @@ def test_no_name_breaks_the_words(judged: Findings, names: list[str], title: str
         assert all(letter.isprintable() or unicodedata.category(letter) == "Zs" for letter in words)
     assert max(map(len, found.sentences)) < 400
     assert "2 of them" in found.sentence
+    assert all(f"“{short(name)}”" in found.sentence for name in names[:2])
 
 
 def test_a_reader_is_told_to_mount_attacks_that_replace_messages() -> None:

@@ -80,6 +80,8 @@ def test_it_has_what_an_assessment_asks_for(folder: RunFolder) -> None:
     for told in ("age", "income", "half_star", "label_recovery by passive", "Failed", "gia", HASHES["results.json"]):
         assert told in words
     assert "python 3.11.7" in words
+    glance = findings_of(folder).glance
+    assert all(told in words for told in (glance.sentence, glance.joining, *glance.learns))
 
 
 @pytest.mark.parametrize(
@@ -103,8 +105,11 @@ def test_likelihood_follows_the_light_and_severity_what_is_at_stake(
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        (Cell("amber", "24 % of them"), "Half or more of what was unknown is told of 24 % of them."),
-        (NOT_MEASURED, "Of how many half or more of what was unknown is told: not measured."),
+        (
+            Cell("amber", "24 % of them"),
+            "Persons of whom at least half of what nobody could guess is learned: 24 % of them.",
+        ),
+        (NOT_MEASURED, "Persons of whom at least half of what nobody could guess is learned: not measured."),
     ],
 )
 def test_persons_have_the_light_of_the_matrix(
@@ -121,7 +126,11 @@ def test_longer_lists_are_cut_and_say_how_much_is_left_out(tmp_path: Path) -> No
     annex = annex_of_run(made_run(tmp_path, columns), 3)
     matrix, table = (section.table for section in annex.pages[0][4:])
     assert matrix is not None
-    assert [name for name, *_ in matrix.rows] == ["columns", "labels", "persons"]
+    assert [str(name).partition(": how many")[0].partition(": of how")[0] for name, *_ in matrix.rows] == [
+        "columns",
+        "labels",
+        "persons",
+    ]
     assert table is not None
     assert len(table.rows) == 4
     assert table.rows[-1][0] == "and 6 more"

@@ -82,7 +82,9 @@ def test_the_answer_comes_first_and_warnings_stay_below_it(tmp_path: Path) -> No
         "INSECURE: 1 protection is off in this run; 1 warning about what messages have room for"
     )
     page = (tmp_path / "report.html").read_text()
-    assert page.index("<h1") < page.index('class="boxes"') < page.index('class="banner"') < page.index('class="ranked"')
+    assert (
+        page.index("<h1") < page.index('class="matrix"') < page.index('class="banner"') < page.index('class="ranked"')
+    )
 
 
 def test_a_light_is_a_shape_and_words(root: Element) -> None:

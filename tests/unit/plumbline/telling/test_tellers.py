@@ -4,7 +4,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import unescape
 
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ from plumbline.audit.console import print_answer, print_glance
 from plumbline.judge.answer import Answer, ColumnAnswer, PartyAnswer
 from plumbline.judge.federation_part import HEADLINE, LevelVerdict
 from plumbline.judge.first_screen import document_of
-from plumbline.judge.glance import DISCLOSES, KEEPS
+from plumbline.judge.glance import DISCLOSES, KEEPS, joining_words
 from plumbline.judge.measures import Interval
 from plumbline.judge.persons import PersonFindings
 from plumbline.judge.predictions import PredictionFindings
@@ -29,8 +29,10 @@ from plumbline.telling.numbers import percent
 
 # Of a page: its matrix and its ranking.
 _PAGE = """{% from "elements/ranking.html" import ranking with context %}
-{% from "elements/parts.html" import matrix %}<h1>{{ glance.sentence }}</h1>{{ matrix(glance, light_words) }}
+{% from "elements/parts.html" import matrix, joined %}<h1>{{ glance.sentence }}</h1>
+{{ joined(glance) }}{{ matrix(glance, light_words) }}
 {{ ranking(document.columns, "") }}"""
+LEARNS = ("how many bank learns", "how many shop learns", "of how many bank learns half")
 LIGHTS: st.SearchStrategy[Light] = st.sampled_from(tuple(LIGHT_WORDS))
 
 
@@ -78,7 +80,9 @@ def findings(draw: st.DrawFn) -> Made:
     sessions = draw(st.sampled_from([(1,), (1, 7)]))
     cells = st.builds(Cell, LIGHTS, st.integers(0, 9).map("{} of 9".format))
     rows = tuple((name, tuple(draw(cells) for _ in 2 * sessions)) for name in ("columns", "labels", "persons"))
-    glance = Glance("Three of nine leak.", (KEEPS, DISCLOSES), sessions, rows)
+    glance = Glance("Three of nine leak.", (KEEPS, DISCLOSES), sessions, rows, learns=LEARNS)
+    stakes, change = (draw(st.fixed_dictionaries({name: LIGHTS for name, _ in rows})) for _ in range(2))
+    glance = replace(glance, joining=joining_words(stakes, {"less": change}))
     parties = (PartyAnswer("active", "grey", "Nothing."), PartyAnswer("passive", "red", "Much."))
     return Made(Answer(("It leaks.",), "red", parties, every), glance)
 
@@ -136,9 +140,11 @@ def test_every_teller_shows_the_same_matrix(made: Made) -> None:
     told = [cell.words for _, cells in made.glance.rows for cell in cells]
     for teller in (on_console(made), words_of(on_page(made)), words_of(made._repr_html_())):
         assert made.glance.sentence in teller
+        assert all(words in teller for words in (made.glance.joining, *LEARNS))
         matrix = teller.split("discloses them", 1)[1]
         assert re.findall(r"\d of 9", matrix)[: len(told)] == told
     content = json.loads(json.dumps(asdict(made.document)))
+    assert content["matrix"]["joining"] == made.glance.joining
     assert [cell["words"] for _, cells in content["matrix"]["rows"] for cell in cells] == told
     parts = [one.part.mean if one.part else None for one in made.document.columns]
     assert [one["part"] and one["part"]["mean"] for one in content["columns"]] == parts
