@@ -11,7 +11,7 @@ green   nothing that was measured speaks against it; never that it is safe
 
 What would help is judged by the same rule, of what was measured beside the run, and the best of it is said:
 
-- *keeping the parameters*: the matrix's own cells;
+- *keeping the parameters*, where anything of columns was measured so: the matrix's own cells;
 - *another variant* of the request, or *a defence that was tried*: a federation of its own, with its own lights;
 - *fewer or coarser columns*: labels as they are, persons grey; columns red or amber by the largest part that is
   exposed, and grey where none is, for no more was shown. Only where the simulation is trusted or was confirmed.
@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from plumbline.judge.column_sets import WhatIf
 from plumbline.judge.lights import RED_PART, worst
-from plumbline.telling.document import Glance, Light
+from plumbline.telling.document import NOT_MEASURED, Glance, Light
 
 # Columns, labels and persons, each with its light; and what the worst of them says.
 Stakes = Mapping[str, Light]
@@ -51,9 +51,9 @@ def changes_beside(glance: Glance, measured: Mapping[str, Stakes], what_if: What
         measured: the lights of other federations; empty ones were run by a release that kept none.
         what_if: what fewer columns would give away; None where nobody asked.
     """
-    changes: dict[str, Stakes] = (
-        {"the parameters kept": stakes_of(replace(glance, audited=0))} if glance.audited else {}
-    )
+    changes: dict[str, Stakes] = {}
+    if glance.audited and dict(glance.rows)["columns"][0] != NOT_MEASURED:
+        changes["the parameters kept"] = stakes_of(replace(glance, audited=0))
     changes |= {name: stakes for name, stakes in measured.items() if stakes}
     chosen = None if what_if is None else what_if.chosen
     if what_if is None or chosen is None:

@@ -200,6 +200,8 @@ def _beside(first: VariantResult, other: VariantResult) -> str:
     sentences = [f"Under {other.variant}, with the same tables, split and seeds,"]
     if before is not None:
         remaining = "no attack on them can be judged" if after is None else _best_words(after)
+        if after is not None and not after.is_exposed and other.stakes.get(LABELS) in ("red", "amber"):
+            remaining += " by names, though something is told of the rarest class, or to who knows some labels,"
         sentences.append(
             f"of labels {remaining}, where under {first.variant} {_best_words(before)} "
             f"({percent(before.guess)} by guessing)."

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plumbline.judge.column_sets import Change, ColumnPart, ColumnSet, WhatIf
 from plumbline.judge.glance import DISCLOSES, KEEPS, joining_words
 from plumbline.judge.joining import VERDICTS, changes_beside, stakes_of
-from plumbline.telling.document import Cell, Glance, Light
+from plumbline.telling.document import NOT_MEASURED, Cell, Glance, Light
 
 WORST: tuple[Light, ...] = ("red", "amber", "grey", "green")
 NAMES = ("columns", "labels", "persons")
@@ -100,6 +100,8 @@ def test_lights_are_those_of_the_deployment_that_was_audited() -> None:
     assert stakes_of(replace(glance, audited=0)) == {"columns": "amber", "labels": "green", "persons": "grey"}
     assert list(changes_beside(glance, {"another": {}}, None)) == ["the parameters kept"]
     assert not changes_beside(replace(glance, audited=0), {}, None)
+    unmeasured = replace(glance, rows=(("columns", (NOT_MEASURED,) * 4), *glance.rows[1:]))
+    assert not changes_beside(unmeasured, {}, None)
 
 
 def columns(part: float, *, is_exposed: bool, changes: tuple[Change, ...] = ()) -> ColumnSet:
