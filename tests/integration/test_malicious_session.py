@@ -2,6 +2,7 @@
 
 import io
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_what_the_attack_found_is_of_the_session_of_its_own_whose_model_it_spoil
     assert plan["amounts"]["malicious session"] == "for auxiliary_ciphertext"
     assert "In a session of its own, for it sends other messages than the protocol's: auxiliary_ciphertext." in printed
     words = f"the AUC of its model is {session['auc']:.3f}, where that of the audited one is {results['auc']:.3f}."
-    assert words in printed
+    assert words in unescape(attacked.report.read_text())
     page = attacked.report.read_text()
     assert words in page
     assert "Attacks that send other messages had one more" in page

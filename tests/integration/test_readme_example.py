@@ -53,11 +53,11 @@ def test_the_example_of_the_readme_ends_in_a_verdict_on_fresh_raw_files(tmp_path
     # What was found, before anything ran: a gap, a category, a date, and a column with nothing in it.
     for found in ("3 categories", "missing", "dates", "the same value in every", "380 records are in all tables"):
         assert found in words
-    assert re.search(
-        r"If fintech joins with these 3 columns \(1 more left out\) and discloses its parameters, bank can", words
-    )
-    assert "balance" in words[words.index("If fintech joins") :]
+    assert re.search(r"\d of 3 columns leak", words)
+    assert "Join as it is? " in words
+    assert "balance" in words[words.index("Join as it is?") :]
     # In the columns' own units, the passive party's words included.
     page = next((tmp_path / "runs").glob("*/report.html")).read_text()
+    assert "If fintech joins with these 3 columns (1 more left out) and discloses its parameters, bank can" in page
     assert re.search(r"balance[^±]*± [\d,.]+", page)
     assert "baker" in page

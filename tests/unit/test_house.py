@@ -82,7 +82,7 @@ TELLERS = (
     *("plumbline/audit/console.py", "plumbline/notebook.py"),
     *("plumbline/received/received_annex.py", "plumbline/received/received_page.py"),
 )
-MOST_LINES_THAT_TELL = 2_458
+MOST_LINES_THAT_TELL = 2_452
 # Where shares become words.
 NUMBERS = "plumbline/telling/numbers.py"
 MOST_ARGUMENTS, MOST_LINES_OF_THE_MEDIAN_FUNCTION = 7, 8
